@@ -1,23 +1,18 @@
-"""The schema of the committed document: its models make it, read it, and check those of others.
+"""The schema of the committed document: its models make it and read it.
 
 It is a `ReleaseDocument`, or one of an add-on as of a night (`DOCUMENTS`), whose `json_schema` is
 what `covdp schema` prints. What a round released stands in it as the record that holds it
 (`NoisyMoments`). Everybody else reads attributes.
 
-Whoever wrote a document may be wrong, or mean harm: a number that is none of a release must not
-become a wrong p-value, a failure without a word, or a page that hangs. What is checked (`check`) is
-form and size; who wrote it, and whether it is as they released it, only its digest can tell. One of
-our own is made without these checks (`model_construct`), since nothing between draw and commit may
-fail by the values drawn, but for numbers that JSON does not have; and it is read without them
-(`read_ours`).
+A document of our own is made without checks (`model_construct`), since nothing between draw and
+commit may fail by the values drawn, but for numbers that JSON does not have; and it is read without
+them (`read_ours`). Those of others are checked (`covdp.addons.partners.foreign`).
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -30,7 +25,6 @@ from typing import (
     Union,
 )
 
-import numpy as np
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -45,8 +39,8 @@ from pydantic import (
 from covdp import arrays
 from covdp.arrays import UNCHECKED, FloatArray
 from covdp.descriptors import DescriptorDomain, domain
-from covdp.errors import ConfigError, ConvergenceError, DomainError
-from covdp.geometry import MANIFOLDS, Manifold, Point, chart_of, from_chart
+from covdp.errors import ConfigError
+from covdp.geometry import MANIFOLDS, Manifold, Point, chart_of
 from covdp.geometry.covariances import covariances_of
 from covdp.mean import NoisyMoments
 from covdp.mean.noisy_moments import WeighedParts
@@ -55,10 +49,6 @@ from covdp.privacy import Budget, budget_from, repeat
 from covdp.registry import Registry
 
 Model = TypeVar("Model", bound=BaseModel)
-NEAR = 1e-6
-"""Of the largest entry of a matrix: how far it may be from that of its coordinates."""
-SKEWED = 1e10
-"""Condition number of axes from which on solving with them means nothing."""
 
 
 def _printable(text: str) -> str:
@@ -267,10 +257,6 @@ class StatedEntry(Protocol):
     coordinates: FloatArray | None
 
     @property
-    def size(self) -> int:
-        """Number of records that errors are of, at least 1."""
-
-    @property
     def manifold(self) -> Manifold:
         """Where the mean is: a flat manifold."""
 
@@ -303,18 +289,6 @@ class StatedEntry(Protocol):
         """Covariance of the error of the mean, without clipping, (d, d)."""
 
     @property
-    def bias(self) -> FloatArray:
-        """The same of what clipping does, (d, d)."""
-
-    @property
-    def added(self) -> FloatArray:
-        """What was added to the mean for clipping, (d,)."""
-
-    @property
-    def single(self) -> FloatArray | None:
-        """Covariance of single records, (d, d); None where it is not known."""
-
-    @property
     def weighed(self) -> WeighedParts:
         """The share of each part in the mean, and what it released; none without a mean."""
 
@@ -337,9 +311,6 @@ class StatedClass(StatedEntry, Protocol):
     def counts(self) -> Sequence[str]:
         """How many records there are, in words."""
 
-    def misfits(self, settings: SettingsPart, d: int) -> Iterator[str]:
-        """Yield what is wrong with its mean, of dimension d."""
-
 
 class ClassPart(ReleasedEntry, NamedPart):
     """A class of a release: its private mean, and what it cost."""
@@ -354,17 +325,6 @@ class ClassPart(ReleasedEntry, NamedPart):
         description="what `NoisyMoments` says of each; of the moment the upper triangle, row by "
         "row; null of a mean of one draw"
     )
-
-    def misfits(self, settings: SettingsPart, d: int) -> Iterator[str]:
-        """Yield what is wrong with its mean, of dimension d."""
-        if self.observed is None:
-            return
-        if self.manifold_name != settings.manifold:
-            yield "manifold is another than that of the settings"
-        size = self.observed.n if settings.secret else self.n  # a count is not what divides sums
-        yield from (f"observed.{fault}" for fault in misfits_observed(self.observed, size, d))
-        if self.observed.belief is None or not _is_symmetric(self.observed.belief, d):
-            yield "observed.belief is no covariance"
 
 
 ClassEntry: TypeAlias = ClassPart | StatedClass
@@ -456,7 +416,7 @@ def read_ours(values: Any) -> Document:
     ValueError
         When it is none.
     """
-    return _model(values).model_validate(values, context=UNCHECKED)
+    return model_of(values).model_validate(values, context=UNCHECKED)
 
 
 def read_settings(values: Any) -> SettingsPart:
@@ -464,7 +424,7 @@ def read_settings(values: Any) -> SettingsPart:
     return SettingsPart.model_validate(values, context=UNCHECKED)
 
 
-def _model(values: Any) -> type[Document]:
+def model_of(values: Any) -> type[Document]:
     """Return what a document is; raise `ConfigError` where the add-on that knows it is missing."""
     if not isinstance(values, dict):
         return ReleaseDocument
@@ -472,32 +432,6 @@ def _model(values: Any) -> type[Document]:
     if name is None and "night" in values:
         return DOCUMENTS.need("night", "a document of a night of a stream")
     return ReleaseDocument if name is None else DOCUMENTS[name]
-
-
-def check(path: Path, values: Any) -> Document:
-    """Return the document that somebody sent; raise `ConfigError` unless it is one."""
-    kind = _model(values)
-    return checked(path, values, kind, _faults, kind.what, "give OUT/release/*.json")
-
-
-def checked(
-    path: Path,
-    values: Any,
-    model: type[Model],
-    faults: Callable[[Model], Iterator[str]],
-    what: str,
-    way: str,
-) -> Model:
-    """Return what somebody sent as a model; raise `ConfigError` where it has faults."""
-    try:
-        found = model.model_validate(values)
-    except ValidationError as error:
-        reason = first_fault(error)
-    else:
-        reason = next(faults(found), "")
-        if not reason:
-            return found
-    raise ConfigError(f"{path} is no {what} ({reason}); {way}, unchanged")
 
 
 def read_entry(values: Mapping[str, Any]) -> ReleasedEntry | StatedEntry:
@@ -525,81 +459,6 @@ def first_fault(error: ValidationError) -> str:
     own = {"missing": "it is missing", "model_type": "it must be an object, { … } in JSON"}
     reason = own.get(first["type"], first["msg"]).removeprefix("Value error, ")
     return ": ".join(filter(None, (".".join(map(str, first["loc"])), reason)))
-
-
-def _faults(document: Document) -> Iterator[str]:
-    """Yield what does not fit together."""
-    names = [row.class_name for row in document.classes]
-    if len(set(names)) < len(names):
-        yield "two classes have one name"
-    for place, row in enumerate(document.classes):
-        yield from (f"classes.{place}.{fault}" for fault in _misfits(row, document.settings))
-
-
-def _misfits(row: ClassEntry, settings: SettingsPart) -> Iterator[str]:
-    """Yield what is wrong with a class."""
-    if row.n < 0 and not settings.secret:
-        yield f"n is {row.n}, and sizes of classes are public"
-    if row.point is None or row.coordinates is None:
-        if row.point is not row.coordinates:
-            yield "point and coordinates are not both there"
-        return
-    k = len(row.point)
-    d = k * (k + 1) // 2
-    if not (k and _is_symmetric(row.point, k)):
-        yield "point is no symmetric matrix"
-    elif len(row.coordinates) != d:
-        yield f"coordinates has length {len(row.coordinates)}, not {d}"
-    elif not _is_matrix_of(row.coordinates, row.point, settings.manifold):
-        yield "point is not the matrix of its coordinates"
-    else:
-        yield from row.misfits(settings, d)
-
-
-def misfits_observed(moments: NoisyMoments, n: int, d: int) -> Iterator[str]:
-    """Yield what is wrong with what was observed of n records of dimension d."""
-    if moments.n != n:
-        yield f"n is {moments.n}, and n {n}"
-    odd = len(moments.odd) // d
-    many, lengths = 1 + 4 * moments.lines + odd, {"base": d, "middle": d, "vector": d}
-    lengths |= {"odd": odd * d, "overshoots": many, "reach": many}
-    for name, wanted in lengths.items():
-        if (length := len(getattr(moments, name))) != wanted:
-            yield f"{name} has length {length}, not {wanted}"
-    if moments.moment is not None and (side := len(moments.moment)) != d:
-        yield f"moment has length {side * (side + 1) // 2}, not {d * (d + 1) // 2}"
-    if not (moments.axes.shape == (d, d) and np.linalg.cond(moments.axes) < SKEWED):
-        yield "axes are no basis"
-    if moments.newton is not None:
-        steps = np.linalg.eigvalsh(moments.newton)
-        if len(steps) != d or not 0.0 < steps[0] <= steps[-1] <= 1.0 + NEAR:
-            yield "newton is no step towards a mean"
-
-
-def is_covariance(matrix: FloatArray, side: int) -> bool:
-    """Tell whether a matrix is a covariance, (side, side)."""
-    values = np.linalg.eigvalsh(matrix)
-    return len(values) == side and bool(values[0] >= -NEAR * values[-1])
-
-
-def _is_symmetric(matrix: FloatArray, side: int) -> bool:
-    within = NEAR * np.abs(matrix).max(initial=0.0)
-    return matrix.shape == (side, side) and bool(np.abs(matrix - matrix.T).max() <= within)
-
-
-def _is_matrix_of(coordinates: FloatArray, point: FloatArray, manifold: str) -> bool:
-    """Tell whether the point, which is shown, is that of the coordinates, which are used.
-
-    As near as doubles hold it; where this version does not know the manifold nothing is.
-    """
-    kind: Any = MANIFOLDS.get(manifold)
-    if kind is None or covariances_of(kind) is None:
-        return True
-    space = kind.of_dimension(len(coordinates))
-    with np.errstate(all="ignore"), suppress(DomainError, ConvergenceError, np.linalg.LinAlgError):
-        matrix = from_chart(space, point_at(space, coordinates))
-        return bool(np.abs(matrix - point).max() <= NEAR * np.abs(point).max())
-    return False
 
 
 def point_at(manifold: Manifold, coordinates: FloatArray) -> Point:

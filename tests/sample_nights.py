@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from covdp.addons.nights.account import NightState, StoredNight, StreamAccount
 from covdp.addons.nights.ledger import reserve_night, stream_named, stream_status
 from covdp.addons.nights.night import release_night, unfinished_night
-from covdp.ledger import Ledger, NightState, StoredNight, StreamAccount, init_ledger
+from covdp.ledger import Ledger, init_ledger
 from covdp.privacy import GDP
 from covdp.publish import load_release
 from covdp.store import Place

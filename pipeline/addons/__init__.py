@@ -31,6 +31,10 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
     "documents": {"night": "covdp.addons.nights.schema:NightDocument"},
     "entries": {"certainty": "covdp.addons.nights.schema:StreamEntry"},
     "descriptors": {"vol7": "covdp.addons.hospital.volumes:VOL7"},
+    "events": {
+        "stream": "covdp.addons.nights.account:add_stream",
+        "night": "covdp.addons.nights.account:add_night",
+    },
     "experiment_kinds": {
         "timing": "covdp.addons.papers.timing:TIMING",
         "nights": "covdp.addons.nights.experiment:STREAMING",

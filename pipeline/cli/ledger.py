@@ -13,7 +13,7 @@ from covdp.ledger import (
     Account,
     Charge,
     HistoryLine,
-    StreamAccount,
+    PaidStream,
     confirm_restored,
     init_ledger,
     open_ledger,
@@ -173,7 +173,7 @@ book.command(confirm_ledger, name="confirm-restored")
 
 
 def account_json(
-    row: Account, cost: Budget | None, streams: Sequence[StreamAccount] = ()
+    row: Account, cost: Budget | None, streams: Sequence[PaidStream] = ()
 ) -> dict[str, Any]:
     """Return an account and its streams under the names that programs may rely on."""
     values = {name: getattr(row, name) for name in ACCOUNT_FIELDS}
@@ -182,7 +182,7 @@ def account_json(
 
 
 def account_items(
-    row: Account, cost: Budget | None, output: Printing, streams: Sequence[StreamAccount] = ()
+    row: Account, cost: Budget | None, output: Printing, streams: Sequence[PaidStream] = ()
 ) -> tuple[Table, str]:
     """Return a small table: budget and ε, spent, left and in all; and how long the account lasts.
 

@@ -15,7 +15,7 @@ from covdp.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covdp.ledger import Account, HistoryLine, StreamAccount
+    from covdp.ledger import Account, HistoryLine, PaidStream
 
 LATE = 3
 """Exit code where a population is late."""
@@ -73,7 +73,7 @@ def status(
 def _row(
     account: "Account",
     lines: "Sequence[HistoryLine]",
-    streams: "Sequence[StreamAccount]",
+    streams: "Sequence[PaidStream]",
     now: datetime,
     max_age: timedelta | None,
 ) -> dict[str, Any]:

@@ -20,7 +20,6 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import date
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -455,8 +454,6 @@ LETTER = 8.4
 """Pixels that one letter of a panel's title takes at most, on average, in bold of 13 pixels."""
 FEW_TICKS = 7
 """So many different values are their own ticks."""
-DATES = 8
-"""Dates up to which each has a mark of its own on the axis of time."""
 LONG = 36
 """Letters of a title that still fit beside a panel; a longer one has two rows."""
 
@@ -540,33 +537,6 @@ def _lines(title: str) -> str | list[str]:
     """Return a title, in two rows where it is long: broken before its last "to the"."""
     head, separator, tail = title.rpartition(" to the ")
     return [head, f"to the {tail}"] if separator and len(title) > LONG else title
-
-
-def along_runs(runs: Sequence[str]) -> Chart:
-    """Return the axis of runs: of time, as the column ``when``, where they are dates.
-
-    Parameters
-    ----------
-    runs : sequence of str
-        Run keys, in order.
-    """
-    if len(runs) < 2 or not all(map(_is_date, runs)):
-        marks = {"labelOverlap": "greedy", "labelAngle": 0, "labelLimit": 120, "grid": False}
-        return channel("run:O", sort=list(runs), title="run", axis=marks)
-    dates = sorted({date.fromisoformat(run) for run in runs})
-    few, years = len(dates) <= DATES, (dates[-1] - dates[0]).days > 400
-    written = ("%-d %b %Y" if few else "%b %Y") if years else "%-d %b"
-    each = [{"year": d.year, "month": d.month, "date": d.day, "utc": True} for d in dates]
-    ticks = {"values": each} if few else {"tickCount": 6}
-    marks = dict(labelOverlap="greedy", grid=False, format=written, **ticks)
-    return channel("when:T", title="planned date", axis=marks, scale={"type": "utc"})
-
-
-def _is_date(text: str) -> bool:
-    try:
-        return date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        return False
 
 
 def look(field: str, names: Sequence[str], legend: Sequence[str]) -> Chart:

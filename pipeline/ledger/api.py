@@ -49,10 +49,11 @@ from covdp.ledger.records import (
     Account,
     Charge,
     HistoryLine,
+    PaidRelease,
+    PaidStream,
     Reservation,
     ResultRow,
     StoredRelease,
-    StreamAccount,
     budget_fields,
     check_affordable,
     check_change,
@@ -523,7 +524,7 @@ class Ledger:
             Name of the population; all when None.
         """
         with self.transaction(write=False) as tx:
-            return tuple(tx.state.accounts[name] for name in _populations(tx, population))
+            return tuple(tx.state.accounts[name] for name in population_names(tx, population))
 
     def history(self, population: str | None = None) -> tuple[HistoryLine, ...]:
         """Return changes of budgets and charges, of one population or of all, oldest first.
@@ -538,7 +539,7 @@ class Ledger:
             lines = tx.state.entries.values()
             return tuple(line for line in lines if name in (None, line.population))
 
-    def streams(self, population: str | None = None) -> tuple[StreamAccount, ...]:
+    def streams(self, population: str | None = None) -> tuple[PaidStream, ...]:
         """Return the streams of a population, or of all, that go on, as they were opened.
 
         Parameters
@@ -741,37 +742,16 @@ def _locate_ledger(address: str | Path, timeout: float) -> Ledger:
     return Ledger(database, key)
 
 
-def committed_results(
-    ledger: Ledger, population: str | None = None
-) -> dict[str, tuple[bytes, ...]]:
-    """Return the results of each population that has any, in the order in which they were paid.
-
-    Both releases and nights of streams, those of streams that have ended too. Each is compared
-    with the digest that was committed.
+def population_names(tx: Transaction, population: str | None) -> list[str]:
+    """Return all populations in order of name, or the one asked for, which must be there.
 
     Parameters
     ----------
-    ledger : Ledger
-        Opened ledger.
+    tx : Transaction
+        Open transaction.
     population : str, optional
         Name of one population; all when left out.
-
-    Raises
-    ------
-    LedgerError
-        No such population, a result that was changed or lost, or a database that fails.
     """
-    with ledger.transaction(write=False) as tx:
-        names = _populations(tx, population)
-        results: dict[str, list[bytes]] = {}
-        for row, owner in sorted(tx.state.committed(), key=lambda item: item[0].number):
-            if owner.population in names:
-                results.setdefault(owner.population, []).append(tx.result(row))
-    return {owner: tuple(contents) for owner, contents in results.items()}
-
-
-def _populations(tx: Transaction, population: str | None) -> list[str]:
-    """Return all populations in order of name, or the one asked for, which must be there."""
     names = sorted(tx.state.accounts)
     if population is None:
         return names
@@ -805,9 +785,9 @@ def charge_of(ledger: Ledger, result: bytes) -> Charge:
         owner = next((owner for row, owner in state.committed() if row.digest == digest), None)
         if owner is None:
             raise damaged("a result that was just stored is not in it")
-        of_stream = isinstance(owner, StreamAccount)
-        follows = isinstance(owner, StreamAccount) and owner.scope != owner.number
-        charged = owner.number > ledger.rows and not follows  # which another stream has paid
+        of_stream = not isinstance(owner, PaidRelease)
+        paid = isinstance(owner, PaidRelease) or owner.paid  # or another stream has
+        charged = owner.number > ledger.rows and paid
         return Charge(owner.cost, charged, committed, of_stream, tx.account(owner.population))
 
 

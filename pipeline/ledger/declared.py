@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 
 from covdp.errors import LedgerError
 from covdp.ledger.journal import mac_of
-from covdp.ledger.records import PaidRelease, StreamAccount
+from covdp.ledger.records import PaidRelease, PaidStream
 from covdp.ledger.state import State
 from covdp.privacy.definitions import Budget, equation
 
@@ -88,7 +88,7 @@ def check_release_beside(
     if streams := streams_going(state, population):
         nights = ", ".join(f"{one.nights:,} of {one.horizon:,} nights" for one in streams)
         raise LedgerError(
-            f"{population!r} has the {_named('stream', streams)} ({nights}), in which its images "
+            f"{population!r} has the {names_of('stream', streams)} ({nights}), in which its images "
             f"are paid for, and a release beside it would cost {equation(charged)} more; nothing "
             "was charged: go on with the stream's own config, or pay with --again"
         )
@@ -101,36 +101,7 @@ def check_release_beside(
         )
 
 
-def check_stream_beside(state: State, population: str, name: str, charged: Budget) -> None:
-    """Raise `LedgerError` where a stream would be paid beside another, or beside releases.
-
-    Parameters
-    ----------
-    state : State
-        Ledger as it is.
-    population, name : str
-        The stream, which is not open and follows none.
-    charged : Budget
-        The charge, for the message.
-    """
-    cost = f"the stream {name!r} would cost {equation(charged)} more; nothing was charged"
-    if streams := streams_going(state, population):
-        last = streams[-1].name
-        raise LedgerError(
-            f"{population!r} has the {_named('stream', streams)}, and {cost}: set name = {last!r} "
-            f"to go on with it, or follows = {last!r} for new images at no further cost, or pay "
-            "with --again"
-        )
-    if releases := [paid for paid in state.releases.values() if paid.population == population]:
-        latest = releases[-1]
-        raise LedgerError(
-            f"{population!r} has paid for {len(releases)} release{'s' * (len(releases) != 1)}, the "
-            f"last {latest.name or 'without a name'!r} of run {latest.run_key}, and {cost}: leave "
-            "[stream] out, or pay with --again, once for all nights"
-        )
-
-
-def streams_going(state: State, population: str) -> list[StreamAccount]:
+def streams_going(state: State, population: str) -> list[PaidStream]:
     """Return the streams of a population that did not end, in the order of their opening.
 
     Parameters
@@ -144,6 +115,14 @@ def streams_going(state: State, population: str) -> list[StreamAccount]:
     return [one for one in streams if not one.ended]
 
 
-def _named(what: str, paid: Sequence[StreamAccount | PaidRelease]) -> str:
-    """Return one or several of a kind by their names."""
+def names_of(what: str, paid: Sequence[PaidStream | PaidRelease]) -> str:
+    """Return one or several of a kind by their names.
+
+    Parameters
+    ----------
+    what : str
+        Noun for one of them.
+    paid : sequence of PaidStream or PaidRelease
+        Charges, each with a name.
+    """
     return f"{what}{'s' * (len(paid) != 1)} {', '.join(repr(one.name) for one in paid)}"

@@ -13,12 +13,12 @@ composed (NFC).
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from covdp.errors import BudgetError, LedgerError, PrivacyError
 from covdp.privacy.composition import compose, fits, fits_as_written, remaining, times_left
@@ -296,176 +296,73 @@ class StoredRelease(PaidRelease):
     result: bytes = field(repr=False)
 
 
-@dataclass(frozen=True)
-class NightState(ResultRow):
-    """A night of a stream, as the journal tells of it; all but its date and sizes is private.
-
-    Without a result it is the right to draw for the privacy units that it claimed, and to commit.
-
-    Attributes
-    ----------
-    stream : str
-        Name of its stream inside the ledger; an HMAC, not to be shown.
-    night : int
-        Its number in the stream: 1, 2, 3 …
-    units : int
-        Number of privacy units that entered; public.
-    total : str
-        Digest of them and their classes; as private as the images.
-    """
-
-    stream: str = field(repr=False)
-    night: int
-    units: int
-    total: str = field(repr=False)
-
-
-@dataclass(frozen=True)
-class StoredNight(NightState):
-    """A night that is committed: what may be published, now and again.
-
-    Attributes
-    ----------
-    result : bytes
-        The released, private values, as they were committed.
-    """
-
-    result: bytes = field(repr=False)
-
-
-@dataclass(frozen=True)
-class StreamAccount:
-    """A stream of nights that was charged once.
-
-    Attributes
-    ----------
-    identity : str
-        Its name inside the ledger; an HMAC, not to be shown.
-    number : int
-        The row of the journal in which it was opened.
-    population : str
-        Population that paid.
-    name : str
-        Its name among the streams of that population.
-    scope : int
-        Identity of its claims: the row of the stream that paid, itself or one it follows.
-    settings : dict
-        All that it was opened with.
-    cost : Budget
-        Cost that it was charged, or that the stream that it follows was charged for both.
-    account : Account
-        The account right after the charge. It holds budgets only, so it may be shown.
-    rows : tuple of NightState
-        Its nights, in order; the last may have no result yet.
-    ended : bool
-        True if the ledger was restored since.
-    """
-
-    identity: str = field(repr=False)
-    number: int = field(repr=False)
-    population: str
-    name: str
-    scope: int = field(repr=False)
-    settings: dict[str, Any] = field(repr=False)
-    cost: Budget
-    account: Account
-    rows: tuple[NightState, ...] = field(default=(), repr=False)
-    ended: bool = False
+class PaidStream(Protocol):
+    """Charge for several results, of an add-on, as the journal adds it up."""
 
     @property
-    def query(self) -> str:
-        """Query it was opened with."""
-        return str(self.settings["query"])
+    def identity(self) -> str:
+        """Its name inside the ledger; an HMAC, not to be shown."""
+
+    @property
+    def number(self) -> int:
+        """The row of the journal in which it was opened."""
+
+    @property
+    def population(self) -> str:
+        """Who paid."""
+
+    @property
+    def name(self) -> str:
+        """Its name among those of that population."""
+
+    @property
+    def cost(self) -> Budget:
+        """Budget that it was charged, or that of the one it goes on with."""
+
+    @property
+    def paid(self) -> bool:
+        """True if it was charged itself."""
+
+    @property
+    def ended(self) -> bool:
+        """True if it goes on no more."""
 
     @property
     def horizon(self) -> int:
-        """The most nights it may have."""
-        return int(self.settings["horizon"])
-
-    @property
-    def unit(self) -> Literal["image", "person"]:
-        """Privacy unit, which enters on one night only."""
-        return "person" if self.settings["group"] is None else "image"
+        """The most results it may have."""
 
     @property
     def nights(self) -> int:
-        """Number of nights that were reserved."""
-        return len(self.rows)
+        """Number of results that were reserved."""
 
     @property
-    def latest(self) -> str | None:
-        """The planned date of the last of them; None before the first."""
-        return self.rows[-1].run_key if self.rows else None
+    def committed(self) -> Sequence[ResultRow]:
+        """Results that are stored, in order."""
 
     @property
-    def committed(self) -> tuple[NightState, ...]:
-        """The nights that have a result."""
-        return self.rows[:-1] if self.pending else self.rows
-
-    @property
-    def pending(self) -> NightState | None:
-        """The last night, where it has no result yet: it has to be finished first."""
-        return self.rows[-1] if self.rows and self.rows[-1].committed is None else None
+    def pending(self) -> ResultRow | None:
+        """The last one, where it is not stored yet."""
 
     @property
     def in_words(self) -> str:
-        """Nights that are left, in words."""
-        left = self.horizon - self.nights
-        rest = f"{left:,} more at no further cost" if left else "none is left"
-        return f"stream {self.name}: {self.nights:,} of {self.horizon:,} nights; {rest}"
+        """Results that are left, in words."""
 
     def as_json(self) -> dict[str, Any]:
         """Return it under the names that programs may rely on."""
-        account = {name: getattr(self, name) for name in ("population", "name", "unit", "cost")}
-        nights = {"nights": self.nights, "horizon": self.horizon, "latest": self.latest}
-        return {**account, **nights, "nights_left": self.horizon - self.nights}
 
-    def night_on(self, run_key: str) -> NightState | None:
-        """Return the night of a planned date, None where it was not reserved.
+    def with_result(self, committed: datetime, digest: str) -> "PaidStream":
+        """Return it with the pending result stored.
 
         Parameters
         ----------
-        run_key : str
-            Run key of the night, its planned date.
+        committed : datetime
+            Time of the commit.
+        digest : str
+            Digest of the result.
         """
-        return next((night for night in self.rows if night.run_key == run_key), None)
 
-
-@dataclass(frozen=True)
-class StreamStatus:
-    """State of a stream, and its night of one planned date.
-
-    Attributes
-    ----------
-    stream : StreamAccount
-    run_key : str
-        The planned date that was asked about.
-    version : str
-        Version that `reserve_night` compares: another one as soon as a night is reserved or
-        committed, of this stream or of one with the same claims. As private as the images.
-    last : StoredNight or None
-        The last night that is committed.
-    tonight : StoredNight or None
-        The night that was asked about, once it is committed.
-    """
-
-    stream: StreamAccount
-    run_key: str
-    version: str = field(repr=False)
-    last: StoredNight | None
-    tonight: StoredNight | None
-
-    @property
-    def state(self) -> Literal["new", "reserved", "stored"]:
-        """State of the night that was asked about; it goes from one to the next, and never back.
-
-        A new night claims privacy units, a reserved one is drawn for the privacy units that it
-        claimed, a stored one is given out as it was committed.
-        """
-        if self.tonight is not None:
-            return "stored"
-        pending = self.stream.pending
-        return "reserved" if pending and pending.run_key == self.run_key else "new"
+    def restored(self) -> "PaidStream":
+        """Return it in a ledger that was restored from a backup."""
 
 
 @dataclass(frozen=True)

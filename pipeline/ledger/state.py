@@ -1,6 +1,6 @@
 """What the journal adds up to: accounts, paid releases, what was declared, known contents."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -10,15 +10,15 @@ from covdp.ledger.journal import Event
 from covdp.ledger.records import (
     Account,
     HistoryLine,
-    NightState,
     PaidRelease,
+    PaidStream,
     ResultRow,
-    StreamAccount,
     damaged,
     name_in,
     read_budget,
 )
 from covdp.privacy.definitions import Budget, equation
+from covdp.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class State:
         Accounts by population.
     releases : dict of str to PaidRelease
         Releases by identity.
-    streams : dict of str to StreamAccount
+    streams : dict of str to PaidStream
         Streams by identity.
     contents : dict of str to tuple of int
         Rows of the charges of each content, by digest.
@@ -43,12 +43,12 @@ class State:
 
     accounts: dict[str, Account] = field(default_factory=dict)
     releases: dict[str, PaidRelease] = field(default_factory=dict)
-    streams: dict[str, StreamAccount] = field(default_factory=dict)
+    streams: dict[str, PaidStream] = field(default_factory=dict)
     contents: dict[str, tuple[int, ...]] = field(default_factory=dict)  # rows of their charges
     declared: dict[str, str] = field(default_factory=dict)  # the population of declared images
     entries: dict[int, HistoryLine] = field(default_factory=dict)
 
-    def committed(self) -> Iterator[tuple[ResultRow, PaidRelease | StreamAccount]]:
+    def committed(self) -> Iterator[tuple[ResultRow, PaidRelease | PaidStream]]:
         """Return releases, then nights, that have a result, each with what paid for it."""
         yield from ((release, release) for release in self.releases.values() if release.committed)
         for stream in self.streams.values():
@@ -89,11 +89,13 @@ def replay(events: Iterable[Event], before: State | None = None, rows: int = 0) 
     """
     state = State(*map(dict, vars(before or State()).values()))
     for number, event in enumerate(events, rows + 1):
-        if event["kind"] not in _EVENTS:
+        if (kind := event["kind"]) in OF_ADD_ONS:
+            EVENTS.need(kind, f"row {number} of the ledger's journal")
+        if kind not in EVENTS:
             raise LedgerError(
                 f"row {number} of the ledger's journal was written by a later version; use that"
             )
-        _EVENTS[event["kind"]](state, {**event, "at": datetime.fromisoformat(event["at"])}, number)
+        EVENTS[kind](state, {**event, "at": datetime.fromisoformat(event["at"])}, number)
     return state
 
 
@@ -110,8 +112,22 @@ def _budget(state: State, event: Event, number: int) -> None:
     state.entries[number] = HistoryLine(at, name, "budget", event["text"])
 
 
-def _pay(state: State, name: str, cost: Budget, group: int | None, *, unfinished: int) -> None:
-    """Charge an account; of its charges those that count images count the least."""
+def pay(state: State, name: str, cost: Budget, group: int | None, *, unfinished: int) -> None:
+    """Charge an account; of its charges those that count images count the least.
+
+    Parameters
+    ----------
+    state : State
+        Ledger as it is; changed.
+    name : str
+        Name of the population.
+    cost : Budget
+        Charge.
+    group : int or None
+        Most images of a person that it covers; None for whole persons.
+    unfinished : int
+        Number of results that it pays for and that are not stored yet.
+    """
     account = state.accounts[name]
     counted = [group, account.group] if account.costs else [group]
     state.accounts[name] = replace(
@@ -125,9 +141,9 @@ def _pay(state: State, name: str, cost: Budget, group: int | None, *, unfinished
 def _charge(state: State, event: Event, number: int) -> None:
     name, key, group = event["population"], event["run_key"], event["group"]
     cost, at, identity = read_budget(event["cost"]), event["at"], event["identity"]
-    _pay(state, name, cost, group, unfinished=1)
+    pay(state, name, cost, group, unfinished=1)
     release = name_in(event["query"])
-    declared = _declare(state, event, name)
+    declared = declare(state, event, name)
     state.releases[identity] = PaidRelease(
         identity, number, key, at, name, release, cost, declared=declared
     )
@@ -138,8 +154,18 @@ def _charge(state: State, event: Event, number: int) -> None:
     state.entries[number] = HistoryLine(at, name, "charge", line, cost, key, release, group=group)
 
 
-def _declare(state: State, event: Event, population: str) -> tuple[str, ...]:
-    """Return what an event declares; rows that an earlier layout wrote declare nothing."""
+def declare(state: State, event: Event, population: str) -> tuple[str, ...]:
+    """Return the declared digests of an event; rows of an earlier layout have none.
+
+    Parameters
+    ----------
+    state : State
+        Ledger as it is; changed.
+    event : mapping
+        Row of the journal.
+    population : str
+        Name of the population.
+    """
     declared = tuple(event.get("declared", ()))
     for mac in declared:
         state.declared.setdefault(mac, population)
@@ -155,11 +181,11 @@ def _result(state: State, event: Event, number: int) -> None:
         state.releases[name] = paid
         account = state.accounts[paid.population]
         state.accounts[paid.population] = replace(account, unfinished=account.unfinished - 1)
-    else:  # nights are finished in order
-        streams = (candidate for candidate in state.streams.values() if candidate.pending)
-        stream = next(candidate for candidate in streams if candidate.rows[-1].identity == name)
-        row = replace(stream.rows[-1], **done)
-        state.streams[stream.identity] = replace(stream, rows=(*stream.rows[:-1], row))
+    else:
+        streams = ((one, one.pending) for one in state.streams.values())
+        stream = next(one for one, last in streams if last and last.identity == name)
+        state.streams[stream.identity] = stream = stream.with_result(**done)
+        row = stream.committed[-1]
     state.entries[row.number] = replace(state.entries[row.number], committed=row.committed)
 
 
@@ -169,53 +195,25 @@ def _restored(state: State, event: Event, number: int) -> None:
     state.accounts[name] = replace(state.accounts[name], unfinished=0)
     for identity, stream in state.streams.items():
         if stream.population == name:
-            state.streams[identity] = replace(stream, rows=stream.committed, ended=True)
+            state.streams[identity] = stream.restored()
     for identity, paid in list(state.releases.items()):
         # its result may have been published after the backup: drawn again, it is charged again
         if paid.population == name and paid.committed is None:
             state.releases[f"{identity} before row {number}"] = state.releases.pop(identity)
 
 
-def _stream(state: State, event: Event, number: int) -> None:
-    settings, name, at = event["settings"], event["population"], event["at"]
-    cost, group, scope = read_budget(settings["cost"]), settings["group"], event["scope"]
-    identity, paid = event["identity"], f"charged {equation(cost)} for"
-    _declare(state, event, name)
-    if scope == number:
-        _pay(state, name, cost, group, unfinished=0)
-    else:  # paid by the stream that it follows
-        paid = "opened, at no further cost,"
-        cost = next(one.cost for one in state.streams.values() if one.number == scope)
-    state.streams[identity] = StreamAccount(
-        identity, number, name, event["name"], scope, settings, cost, state.accounts[name]
-    )
-    line = f"{paid} the stream {event['name']!r} of at most {settings['horizon']} nights"
-    line += ", for whole persons" * (group is None)
-    spent = cost if scope == number else None
-    state.entries[number] = HistoryLine(at, name, "stream", line, spent, group=group)
-
-
-def _night(state: State, event: Event, number: int) -> None:
-    stream, key, at = state.streams[event["stream"]], event["run_key"], event["at"]
-    claimed, units, position = event["claims"], event["units"], event["night"]
-    night = NightState(
-        event["identity"], number, key, at, stream.identity, position, units, claimed
-    )
-    state.streams[stream.identity] = replace(stream, rows=(*stream.rows, night))
-    _declare(state, event, stream.population)
-    line = f"night {position} of the stream {stream.name!r}, {key}: {units} {stream.unit}s entered"
-    state.entries[number] = HistoryLine(
-        at, stream.population, "night", line, run_key=key, group=stream.settings["group"]
-    )
-
-
-_EVENTS = {
-    "ledger": _ledger,
-    "budget": _budget,
-    "charge": _charge,
-    "result": _result,
-    "restored": _restored,
-    "stream": _stream,
-    "night": _night,
-}
+EVENTS = Registry[Callable[[State, Event, int], None]](
+    "events",
+    {
+        "ledger": _ledger,
+        "budget": _budget,
+        "charge": _charge,
+        "result": _result,
+        "restored": _restored,
+    },
+    word="event",
+    fault=LedgerError,
+)
 """Effect of each kind of event; its time is read before."""
+OF_ADD_ONS = ("stream", "night")
+"""Kinds that add-ons of covdp bring."""

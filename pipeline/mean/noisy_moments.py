@@ -13,16 +13,13 @@ towards one picture and the same turned are told together, by the root of the su
 is larger than expected, h = u'(P + S)⁻¹u beyond what χ²_d makes likely, P is widened by the cube of
 the excess: an observation far beyond its noise is retained as it is, one that drowns in it hardly
 moves the centre.
-
-**Pooling** puts means of several parts together by precision: a stream its opening and its epochs,
-`covdp.inference` the releases of several hospitals.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -621,24 +618,6 @@ def clipping_bound(parts: WeighedParts) -> float:
     return math.hypot(*pooled_bounds(parts))
 
 
-def pooled_clipping(parts: WeighedParts) -> FloatArray:
-    """Return the squares of `pooled_bounds` as a covariance, even off the contrast axis.
-
-    Parameters
-    ----------
-    parts : sequence of (float, NoisyMoments)
-        Parts of the mean, with the share of each.
-
-    Returns
-    -------
-    array, shape (d, d)
-        Covariance in coordinates at the base of the first part.
-    """
-    first = parts[0][1]
-    along, off = pooled_bounds(parts)
-    return first.as_covariance(along / first.length, off / first.unit_length)
-
-
 def pooled_bounds(parts: WeighedParts) -> tuple[float, float]:
     """Return bounds on how far clipping moves a mean of means, in distance.
 
@@ -832,79 +811,3 @@ def _updated(
     covariance = noise @ solved[..., 1:]
     mean = (believed @ solved[..., :1])[..., 0]
     return np.asarray(mean), np.asarray((covariance + covariance.swapaxes(-1, -2)) / 2.0)
-
-
-class Part(NamedTuple):
-    """Mean of some records, with the covariance of its error.
-
-    Attributes
-    ----------
-    n : int
-        Number of records.
-    offset : array, shape (d,)
-        Their mean.
-    covariance : array, shape (d, d)
-        Covariance of its error.
-    """
-
-    n: int
-    offset: FloatArray
-    covariance: FloatArray
-
-
-class PooledMean(NamedTuple):
-    """Mean of parts, with how certain it is.
-
-    Attributes
-    ----------
-    mean : array, shape (d,)
-        Estimate.
-    of_law, of_units : array, shape (d, d)
-        Covariance of its error, as the mean of the law that all records are drawn from, and as the
-        mean of these very records.
-    gains : array, shape (parts, d, d)
-        Factor of each part in it; they add up to one.
-    """
-
-    mean: FloatArray
-    of_law: FloatArray
-    of_units: FloatArray
-    gains: FloatArray
-
-
-def pool(parts: Sequence[Part], spread: FloatArray) -> PooledMean:
-    """Return the mean of all parts, by precision.
-
-    Part i is n_i records of a common law of covariance Σ, `spread`, so their mean is
-    m_i = m + N(0, Σ/n_i), observed with an error N(0, V_i): W_i = (V_i + Σ/n_i)⁻¹ weighs what it
-    says of m, and (Σ W_i)⁻¹·Σ W_i·u_i is the posterior mean of m. That of all records, Σ f_i·m_i
-    with f_i = n_i/N, takes from each part what it says of its own records, f_i·(Σ/n_i)·W_i·(u_i −
-    m), where it is precise; these sum to 0, so it is the same number, and only its error is
-    another. Weights by 1/V_i alone would miss that the records of the part observed best are not
-    all records; f_i alone, that a part may be mostly noise. A wrong Σ costs accuracy, never
-    privacy.
-
-    Parameters
-    ----------
-    parts : sequence of Part
-        Means of parts of the records.
-    spread : array, shape (d, d)
-        Covariance Σ of single records, positive definite.
-
-    Returns
-    -------
-    PooledMean
-        Mean of all records, with its covariances.
-    """
-    total, d = sum(part.n for part in parts), len(spread)
-    weights = [np.linalg.inv(part.covariance + spread / part.n) for part in parts]
-    of_law = np.linalg.inv(np.sum(weights, axis=0))
-    mean = of_law @ sum(w @ part.offset for w, part in zip(weights, parts, strict=True))
-    through, own = np.zeros((d, d)), np.zeros((d, d))
-    for weight, part in zip(weights, parts, strict=True):
-        share, gain = part.n / total, spread / part.n @ weight
-        rest = np.eye(d) - gain
-        through += share * rest
-        own += share**2 * rest @ spread / part.n
-    of_units = through @ of_law @ through.T + (own + own.T) / 2.0
-    return PooledMean(np.asarray(mean), of_law, of_units, of_law @ np.stack(weights))

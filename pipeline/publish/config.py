@@ -99,20 +99,26 @@ class ReleaseTable(Record):
         return RELEASE_TABLES.get(key, cls)
 
     @abstractmethod
-    def plan_of(self, config: "ReleaseConfig") -> NightsPlan:
-        """Return how it is spread over nights."""
+    def plan_of(self, cost: Budget, *, secret: bool) -> NightsPlan:
+        """Return how a cost is spread over nights; `secret` says whether labels are."""
 
     @abstractmethod
-    def check(self, config: "ReleaseConfig") -> None:
-        """Raise `ConfigError` for settings that such a release has not."""
+    def check(self, name: str, manifold: str, *, usual: bool) -> None:
+        """Raise `ConfigError` for settings that such a release has not.
+
+        `usual` says whether it is planned as releases are where nothing is said.
+        """
 
     @abstractmethod
     def check_card(self, card: Card) -> None:
         """Raise `ConfigError` for a card of which there is no such release."""
 
     @abstractmethod
-    def check_new(self, config: "ReleaseConfig") -> None:
-        """Raise `ConfigError` for what is not to begin, though one that did goes on."""
+    def check_new(self, cost: Budget, dim: int, unit: str, *, secret: bool) -> None:
+        """Raise `ConfigError` for what is not to begin, though one that did goes on.
+
+        Of means of dimension `dim`, of images or persons.
+        """
 
     @abstractmethod
     def check_worth(self, config: "ReleaseConfig", most: int, where: str) -> None:
@@ -318,7 +324,7 @@ class ReleaseConfig(Record):
     @property
     def nights(self) -> NightsPlan | None:
         """How it is spread over nights, of a stream."""
-        return None if self.stream is None else self.stream.plan_of(self)
+        return None if self.stream is None else self.stream.plan_of(self.cost, secret=self.secret)
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
@@ -341,7 +347,8 @@ class ReleaseConfig(Record):
                 'say that labels and class sizes are public with labels = "public"'
             )
         if self.stream is not None:
-            self.stream.check(self)
+            usual = self.mechanism in RELEASE_PLANS and self.shares is None
+            self.stream.check(self.name, self.manifold, usual=usual)
         return self
 
     def _check_mechanism(self, name: str) -> None:
@@ -385,7 +392,8 @@ class ReleaseConfig(Record):
     def check_new_stream(self) -> None:
         """Refuse what a stream is not to begin with, though one that did goes on."""
         if self.stream is not None:
-            self.stream.check_new(self)
+            dim = MANIFOLDS[self.manifold](DESCRIPTORS[self.descriptor].k).dim
+            self.stream.check_new(self.cost, dim, self.unit, secret=self.secret)
 
     def check_unit(self, source: ImageSource) -> None:
         """Raise unless the privacy unit of the images is what is paid for."""

@@ -1,102 +1,28 @@
-"""Committed documents, of our own and of other hospitals: read, and written to files.
+"""Committed documents: read, and written to files.
 
 Their schema is `covdp.schema`. A file holds the very bytes that the ledger stored.
 """
 
-import errno
 import itertools
 import json
 import math
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
 
-from covdp.errors import ConfigError, CovdpError, LedgerError, OutputError
-from covdp.files import IrregularFileError, make_folder, open_regular, read_regular, write_whole
+from covdp.errors import ConfigError, LedgerError, OutputError
+from covdp.files import make_folder, open_regular, write_whole
 from covdp.mean import Step
 from covdp.results import write_release
-from covdp.schema import (
-    CostPart,
-    Document,
-    as_json,
-    check,
-    read_ours,
-)
+from covdp.schema import CostPart, Document, as_json, read_ours
 
-DOCUMENT_BYTES = 1 << 26
-"""Bytes; a class of `grid11` takes 300,000."""
-MOST = 1 << 22
-"""Values; a class of `grid11` has 11,000. Each takes up to 100 bytes once it is parsed."""
 DOCUMENT_SCHEMA = files("covdp.publish").joinpath("document.schema.json")
 """JSON Schema of a document: a file beside this one."""
-
-
-def read_foreign(path: Path) -> tuple[bytes, Document]:
-    """Return the bytes of a document that somebody sent, and what they say.
-
-    Raises
-    ------
-    ConfigError
-        When it is no regular file, has more bytes or values than any release, or is no JSON, or
-        none of a release.
-    OutputError
-        When it cannot be read.
-    """
-    content, values = foreign_json(path, "document of a release", "give OUT/release/*.json")
-    return content, check(path, values)
-
-
-def foreign_json(path: Path, what: str, way: str) -> tuple[bytes, Any]:
-    """Return the bytes of a file that somebody sent, and its JSON; raises as `read_foreign`."""
-
-    def refusal(reason: str) -> ConfigError:
-        return ConfigError(f"{path} {reason}, so it is no {what}; {way}")
-
-    try:
-        content = read_regular(path, DOCUMENT_BYTES)
-    except IrregularFileError as error:
-        raise refusal(f"is {error.strerror}") from None
-    except OSError as error:
-        if error.errno == errno.EFBIG:
-            raise refusal(f"has {error.strerror}") from None
-        raise OutputError(f"cannot read {path} ({error.strerror}); {way}") from error
-    if (count := sum(map(content.count, (b",", b"[", b"{")))) > MOST:
-        raise refusal(f"has {count:,} values")
-    try:
-        return content, json.loads(content)
-    except (ValueError, RecursionError):
-        raise refusal("is no JSON") from None
-
-
-@contextmanager
-def computed(paths: Sequence[Path]) -> Iterator[None]:
-    """Raise `ConfigError` where what follows from documents cannot be computed."""
-    try:
-        with np.errstate(all="ignore"):
-            yield
-    except CovdpError:
-        raise
-    except (ValueError, ArithmeticError) as error:
-        raise ConfigError(
-            f"what {' and '.join(map(str, paths))} say together cannot be computed; were they "
-            "changed? Ask for the committed bytes again, and compare their digests"
-        ) from error
-
-
-def check_sides(path: Path, document: Document, k: int) -> None:
-    """Raise `ConfigError` unless all means are k × k, as those of the descriptor are."""
-    if any(row.point is not None and len(row.point) != k for row in document.classes):
-        raise ConfigError(
-            f"{path} has means that are not {k} × {k}, as those of "
-            f"{document.settings.descriptor} are; ask for the committed bytes again"
-        )
 
 
 def cost_rows(steps: Iterable[Step], rhos: Iterable[float]) -> list[CostPart]:

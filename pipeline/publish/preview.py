@@ -18,7 +18,7 @@ from covdp.arrays import ImageArray, evenly
 from covdp.datasets import Card
 from covdp.datasets.summary import OddFile
 from covdp.errors import CovdpError, DatasetError, one_line
-from covdp.ledger import Ledger, StreamAccount
+from covdp.ledger import Ledger, PaidStream
 from covdp.privacy import equation
 from covdp.publish.config import ReleaseConfig
 from covdp.publish.release import check_account
@@ -41,7 +41,7 @@ QUANTILES = (0.01, 0.5, 0.99)
 """Quantiles of gray levels that are stated."""
 
 
-ENTRANTS = Registry[Callable[[Ledger, Sequence[bytes]], Iterable[tuple[StreamAccount, int]]]](
+ENTRANTS = Registry[Callable[[Ledger, Sequence[bytes]], Iterable[tuple[PaidStream, int]]]](
     "entered", {}
 )
 """What some images or persons entered, and how many did, by the kind of a line of an account."""

@@ -202,24 +202,6 @@ def radius_of(row: ClassEntry) -> tuple[str, ConfidenceRegion | None]:
     return f"It extends to a gain that makes all standard deviations {larger(gain)}", where
 
 
-def radius_line(rows: Sequence[ClassEntry]) -> list[dict[str, Any]]:
-    """Return the row of readings with each class's radius, where releases say what it is of."""
-    if not any(map(says_region, rows)):
-        return []
-    cells = [radius_cell(row) for row in rows]
-    return [{"title": "Region of 95 %", "unit": "radius", "cells": cells}]
-
-
-def radius_cell(row: ClassEntry) -> dict[str, str]:
-    """Return the radius of a class's region, and the largest gain in it."""
-    if not says_region(row):
-        return cell("", "not known")
-    where = region(row)
-    if not where.offered:
-        return cell("", "not available")
-    return cell(number(where.radius), f"a gain of {largest_gain(where):.4g}")
-
-
 def larger(gain: float) -> str:
     """Return how much larger a gain makes what it multiplies: in percent, or as a factor."""
     if math.isinf(gain):

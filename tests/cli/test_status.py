@@ -9,9 +9,10 @@ import pytest
 from sample_nights import reserve
 
 from covdp.addons.nights import ledger as streams
+from covdp.addons.nights.account import NightState
 from covdp.addons.nights.ledger import commit_night, open_stream
 from covdp.cli import main
-from covdp.ledger import NightState, Reservation, api, init_ledger, open_ledger
+from covdp.ledger import Reservation, api, init_ledger, open_ledger
 from covdp.privacy import GDP
 
 

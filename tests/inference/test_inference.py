@@ -17,6 +17,7 @@ import pytest
 from scipy.stats import binom, chi2, mannwhitneyu
 
 from covdp import open_dataset
+from covdp.addons.nights.stream.pool import Part, pool
 from covdp.addons.partners.classify import RIDGE
 from covdp.addons.partners.geodesics import noise_norm
 from covdp.arrays import FloatArray
@@ -45,13 +46,7 @@ from covdp.mean import (
     mean,
     prepare,
 )
-from covdp.mean.noisy_moments import (
-    Part,
-    noise_edge,
-    noisy_covariance,
-    pool,
-    raw_covariance,
-)
+from covdp.mean.noisy_moments import noise_edge, noisy_covariance, raw_covariance
 from covdp.mean.sums import FACTOR, OVERSHOOT
 from covdp.mean.tuning import OVERSHOOT_SD, STEP_LEFT
 from covdp.mechanisms import FloatNoise

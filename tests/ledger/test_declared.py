@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from sample_nights import reserve
 
+from covdp.addons.nights.account import StreamAccount
 from covdp.addons.nights.ledger import entered_streams, open_stream, reserve_night, stream_status
 from covdp.errors import LedgerError
-from covdp.ledger import Ledger, StreamAccount, confirm_restored, init_ledger, open_ledger
+from covdp.ledger import Ledger, confirm_restored, init_ledger, open_ledger
 from covdp.privacy import GDP
 from tests.tools.postgres import new_address
 

@@ -15,6 +15,7 @@ import pytest
 from sample_nights import reserve
 
 from covdp.addons.nights import ledger as streams
+from covdp.addons.nights.account import NightState, StoredNight, StreamAccount
 from covdp.addons.nights.ledger import (
     add_claims,
     commit_night,
@@ -29,16 +30,8 @@ from covdp.addons.nights.ledger import (
     version_of,
 )
 from covdp.errors import BudgetError, LedgerError
-from covdp.ledger import (
-    Ledger,
-    NightState,
-    StoredNight,
-    StreamAccount,
-    confirm_restored,
-    database,
-    init_ledger,
-    open_ledger,
-)
+from covdp.ledger import Ledger, api, confirm_restored, database, init_ledger, open_ledger
+from covdp.ledger.state import EVENTS
 from covdp.privacy import GDP, ZCDP, Budget
 from tests.ledger.test_ledger_faults import in_child, kill_at
 from tests.tools.patience import PATIENCE, calls
@@ -604,3 +597,15 @@ def fill(ledger: Ledger, stream: StreamAccount, count: int) -> None:
         book = book.write({"kind": "night", "at": "2026-01-01T00:00:00+00:00", **known, **told})
         add_claims(book.connection, ledger.key, scope, row, many)
     commit_night(ledger, now(ledger).rows[-1], b"x")
+
+
+def test_a_journal_with_a_stream_is_refused_without_its_add_on(
+    lite: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line: what the stream was charged would be missing in the account."""
+    start(lite)
+    monkeypatch.delitem(EVENTS, "stream")
+    api._KNOWN.clear()
+    line = "^row 3 of the ledger's journal needs an add-on that is not there; use an installation"
+    with pytest.raises(LedgerError, match=line):
+        lite.show()

@@ -23,6 +23,7 @@ from pydicom import uid
 from sample_dicom import write_dicom
 
 from covdp.addons.hospital import nifti
+from covdp.addons.partners import foreign
 from covdp.arrays import WIDEST
 from covdp.cli import main
 from covdp.cli.options import PLAIN
@@ -35,7 +36,6 @@ from covdp.ledger import init_ledger, open_ledger
 from covdp.planning import least_budget
 from covdp.privacy import GDP
 from covdp.progress import Level, say
-from covdp.publish import document as documents
 from covdp.publish.redact import draw_error, redact_errors, redact_images
 from tests.cli.test_cli import fails
 from tests.publish.test_several import document
@@ -112,8 +112,8 @@ def wide(document: Path) -> str:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("0" * (documents.DOCUMENT_BYTES + 1), "more than 67,108,864 bytes"),
-        ("[" + "0," * documents.MOST + "0]", "has 4,194,305 values"),
+        ("0" * (foreign.DOCUMENT_BYTES + 1), "more than 67,108,864 bytes"),
+        ("[" + "0," * foreign.MOST + "0]", "has 4,194,305 values"),
         ("", r"classes\.0\.point: List should have at most 32 items"),
         ("[" * 100_000, "is no JSON"),
         ("\ud800", "is no JSON"),
@@ -130,9 +130,9 @@ def test_documents_are_measured_before_they_are_read(
     """One that is longer or wider than any release is refused before anything is computed."""
     big, small = tmp_path / "big.json", document(tmp_path / "small.json", 1)
     big.write_text(text or wide(small), errors="surrogatepass")
-    monkeypatch.setattr(documents.np.linalg, "cond", lambda *_: pytest.fail("computed"))
+    monkeypatch.setattr(foreign.np.linalg, "cond", lambda *_: pytest.fail("computed"))
     if "JSON" not in words and "List" not in words:
-        monkeypatch.setattr(documents.json, "loads", lambda *_: pytest.fail("parsed"))
+        monkeypatch.setattr(foreign.json, "loads", lambda *_: pytest.fail("parsed"))
     assert re.search(words, fails(capsys, "compare", str(big), str(small)))
 
 

@@ -20,13 +20,13 @@ from sample_nights import reserve
 
 from covdp.addons.nights.history import read_history
 from covdp.addons.nights.history_page import build_history
-from covdp.addons.nights.ledger import commit_night, open_stream
+from covdp.addons.nights.ledger import commit_night, committed_results, open_stream
 from covdp.addons.nights.timelines import Scale, timeline
 from covdp.cli import main
 from covdp.errors import LedgerError
 from covdp.figures import Figure
 from covdp.figures.style import BAND_COLUMNS
-from covdp.ledger import Ledger, Reservation, committed_results, init_ledger
+from covdp.ledger import Ledger, Reservation, init_ledger
 from covdp.privacy import GDP
 from covdp.report import build_release_report
 

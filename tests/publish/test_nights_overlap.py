@@ -24,6 +24,7 @@ import pytest
 from sample_documents import documents_of
 from sample_nights import Ward
 
+from covdp.addons.nights.account import StreamAccount
 from covdp.addons.nights.arrivals import arrivals
 from covdp.addons.nights.ledger import entered_on, stored_nights, stream_named
 from covdp.addons.nights.night import public_of, release_night, unfinished_night
@@ -31,7 +32,7 @@ from covdp.addons.nights.stream import Night, StreamMechanism, add_units, draw_n
 from covdp.addons.nights.transcript import read_histories
 from covdp.datasets import find_card, open_fetched
 from covdp.errors import CovdpError, LedgerError
-from covdp.ledger import Ledger, StreamAccount
+from covdp.ledger import Ledger
 from covdp.ledger.database import TABLES
 from covdp.ledger.journal import MARKERS_VARIABLE
 from covdp.mechanisms import NOISES, NoisyVector

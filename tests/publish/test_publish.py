@@ -22,6 +22,7 @@ import pytest
 from PIL import Image
 
 from covdp import jobs
+from covdp.addons.partners.foreign import read_foreign
 from covdp.cli.ledger import charge_json, charge_line
 from covdp.cli.options import Printing
 from covdp.descriptors import describe, domain
@@ -45,7 +46,6 @@ from covdp.publish import (
     write_document,
     write_parquet,
 )
-from covdp.publish.document import read_foreign
 from tests.ledger.test_ledger_faults import in_child
 from tests.sample_means import released
 

@@ -24,12 +24,12 @@ from covdp.addons.nights.schema import NightDocument
 from covdp.addons.nights.stream import cumulative_mean, window_mean
 from covdp.addons.nights.sums import sums_folder
 from covdp.addons.nights.transcript import read_histories
+from covdp.addons.partners.foreign import check
 from covdp.arrays import FloatArray
 from covdp.cli import main
 from covdp.errors import LedgerError, OutputError
 from covdp.inference import region
 from covdp.mechanisms import NoisyVector, noise
-from covdp.schema import check
 from tests.publish.test_nights import documents_of
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")

@@ -11,9 +11,9 @@ import pytest
 from sample_documents import ACCOUNT, COST, SETTINGS, night_class_of
 from sample_history import draw_nights
 
+from covdp.addons.partners.coordinates import common_coordinates
 from covdp.cli import main
 from covdp.inference import combine, two_sample
-from covdp.inference.released import common_coordinates
 from covdp.schema import as_json
 from tests.inference.test_inference import entry, noised, observed
 

@@ -34,6 +34,7 @@ from covdp.addons.nights.stream import (
     window_mean,
 )
 from covdp.addons.nights.stream.history import mean_parts, part_moments
+from covdp.addons.nights.stream.pool import pool
 from covdp.addons.nights.transcript import ClassHistory, estimate_part, read_histories
 from covdp.arrays import FloatArray
 from covdp.datasets import open_dataset
@@ -41,7 +42,6 @@ from covdp.descriptors import DESCRIPTORS, describe, domain, terms_of
 from covdp.geometry import MANIFOLDS
 from covdp.inference import covariance
 from covdp.mean import NoisyMoments
-from covdp.mean.noisy_moments import pool
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
 from covdp.publish import read_terms

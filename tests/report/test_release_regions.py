@@ -5,6 +5,7 @@ import math
 import pytest
 from sample_documents import class_of
 
+from covdp.addons.nights.history_page import radius_cell
 from covdp.geometry import MANIFOLDS
 from covdp.inference import NOISY, region
 from covdp.report.readings import (
@@ -13,7 +14,6 @@ from covdp.report.readings import (
     larger,
     largest_gain,
     percent,
-    radius_cell,
     radius_of,
     regions_of,
 )

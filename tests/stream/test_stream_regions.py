@@ -22,6 +22,8 @@ from covdp.addons.nights.stream import (
     split_epochs,
 )
 from covdp.addons.nights.stream.history import mean_parts, part_moments
+from covdp.addons.nights.stream.pool import pool, pooled_clipping
+from covdp.addons.partners.coordinates import common_coordinates
 from covdp.addons.partners.match import _vectors, clip_vectors
 from covdp.addons.partners.tests import _clipping
 from covdp.descriptors import describe, domain
@@ -30,9 +32,8 @@ from covdp.experiments.images import CHANGES
 from covdp.figures import number
 from covdp.geometry import MANIFOLDS, vecd
 from covdp.inference import combine, covariance, match, match_refusal, region, two_sample
-from covdp.inference.released import common_coordinates
 from covdp.mean import AdaptivePlan, mean
-from covdp.mean.noisy_moments import clipping_bound, pool, pooled_bounds, pooled_clipping
+from covdp.mean.noisy_moments import clipping_bound, pooled_bounds
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
 from covdp.report.readings import regions_of

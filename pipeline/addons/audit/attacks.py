@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from covdp.addons.audit.bounds import Law, Transcript
 from covdp.addons.audit.calls import Calls
+from covdp.addons.nights.account import StreamStatus
 from covdp.addons.nights.ledger import commit_night, open_stream, reserve_night, stream_status
 from covdp.addons.nights.stream import (
     Night,
@@ -41,7 +42,7 @@ from covdp.datasets import Card, ImageSource
 from covdp.datasets.source import MemoryReader, split_codes
 from covdp.descriptors import domain
 from covdp.geometry import Manifold, to_chart
-from covdp.ledger import StreamStatus, init_ledger
+from covdp.ledger import init_ledger
 from covdp.mean import (
     PUBLIC_LABELS,
     AdaptivePlan,

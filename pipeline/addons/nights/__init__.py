@@ -1,7 +1,7 @@
 """Nights: one release a night, which each image or person pays for once.
 
 stream     the mechanism: openings, epochs, noise of all nights
-ledger     streams in the account
+account    streams in the account (ledger: what is done with them)
 schema     the document of a night (transcript: what all of them say, read back)
 certainty  what is stated of the error of a mean, and which openings are too small
 config     the table [stream] (release: what is done with a release that has it)

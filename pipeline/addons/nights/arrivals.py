@@ -38,12 +38,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from covdp.addons.nights.account import StreamAccount
 from covdp.addons.nights.ledger import entered_as
 from covdp.addons.nights.sums import STAMP, Sums
 from covdp.datasets import ImageSource, Splits
 from covdp.datasets.source import Rows
 from covdp.geometry import Point
-from covdp.ledger import Ledger, StreamAccount
+from covdp.ledger import Ledger
 from covdp.store import DIGEST, Form, Plan, StoredImages, digests_of_units
 
 

@@ -1,7 +1,7 @@
 """What the documents of nights state of the error of a mean, and which openings have a region.
 
 **A stream.** The mean of all records of a stream so far is Σ G_i·u_i of the opening and the epochs
-(``mean/noisy_moments.py``), u_i = m_i + noise of covariance V_i. With B of what clipping may
+(``stream/pool.py``), u_i = m_i + noise of covariance V_i. With B of what clipping may
 do to all parts in the same way, squared and spread evenly (`pooled_clipping`), f_i the share of
 part i in all units and Σ̂ the covariance of single ones, the error is of covariance
 
@@ -30,9 +30,10 @@ from covdp.addons.nights.schema import CertaintyPart, MomentsPart
 from covdp.addons.nights.stream import Night, StreamMechanism, StreamPlan
 from covdp.addons.nights.stream.history import mean_parts, part_moments, split_epochs
 from covdp.addons.nights.stream.plan import AGAIN, OPENING, OPENING_SHARES
+from covdp.addons.nights.stream.pool import pool, pooled_clipping
 from covdp.errors import ConfigError
 from covdp.inference.released import NOISY, is_offered
-from covdp.mean.noisy_moments import clipping_bound, covariance, pool, pooled_clipping
+from covdp.mean.noisy_moments import clipping_bound, covariance
 
 
 def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> CertaintyPart | None:

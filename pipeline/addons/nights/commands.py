@@ -32,8 +32,9 @@ def history(
         Whose history; may be left out where the ledger holds releases of one only.
     """
     from covdp.addons.nights.history_page import build_history
+    from covdp.addons.nights.ledger import committed_results
     from covdp.errors import LedgerError
-    from covdp.ledger import committed_results, open_ledger
+    from covdp.ledger import open_ledger
     from covdp.publish import ledger_address
 
     book = open_ledger(ledger_address(ledger))

@@ -10,12 +10,11 @@ from covdp.addons.nights.stream import StreamPlan, later_openings
 from covdp.addons.nights.stream.plan import OPENING
 from covdp.config import Count, Positive
 from covdp.datasets import Card
-from covdp.descriptors import DESCRIPTORS
 from covdp.errors import ConfigError, LedgerError
 from covdp.geometry import MANIFOLDS
 from covdp.geometry.covariances import covariances_of
 from covdp.ledger import clean_name
-from covdp.mean.plan import RELEASE_PLANS
+from covdp.privacy import Budget, main_parameter
 from covdp.publish.config import ReleaseConfig, ReleaseTable
 
 LONGEST_HORIZON = 100_000
@@ -41,25 +40,27 @@ class StreamSettings(ReleaseTable):
     opening: Positive = OPENING
     follows: str | None = None
 
-    def plan_of(self, config: ReleaseConfig) -> StreamPlan:
-        """Return how it is spread over nights."""
+    def plan_of(self, cost: Budget, *, secret: bool) -> StreamPlan:
+        """Return how a cost is spread over nights; `secret` says whether labels are."""
         again = later_openings(self.opening)
-        return StreamPlan(config.cost, self.horizon, self.opening, config.secret, again)
+        return StreamPlan(cost, self.horizon, self.opening, secret, again)
 
-    def check(self, config: ReleaseConfig) -> None:
+    def check(self, name: str, manifold: str, *, usual: bool) -> None:
         """Refuse keys that no stream has."""
-        if config.mechanism not in RELEASE_PLANS or config.shares is not None:
+        if not usual:
             raise ConfigError(
                 "a stream has a plan of its own, whose shares are fixed; leave mechanism and "
                 "shares out, or leave [stream] out"
             )
-        if not MANIFOLDS[config.manifold](k=2).flat:
+        if not MANIFOLDS[manifold](k=2).flat:
             flat = [
-                name for name, kind in MANIFOLDS.items() if covariances_of(kind) and kind(k=2).flat
+                other
+                for other, kind in MANIFOLDS.items()
+                if covariances_of(kind) and kind(k=2).flat
             ]
             raise ConfigError(
                 "a stream adds up what its nights release, which has a meaning in the coordinates "
-                f"of a flat manifold only, found {config.manifold}; choose {' or '.join(flat)}, or "
+                f"of a flat manifold only, found {manifold}; choose {' or '.join(flat)}, or "
                 "leave [stream] out: a release of its own for each night"
             )
         if self.follows is not None:
@@ -67,7 +68,7 @@ class StreamSettings(ReleaseTable):
                 before = clean_name("stream", self.follows)
             except LedgerError as error:
                 raise ConfigError(f"follows: {error}") from None
-            if before == config.name:
+            if before == name:
                 raise ConfigError(
                     f"a stream follows another, found follows = {before!r}, its own name; give "
                     "this one a new name"
@@ -82,23 +83,23 @@ class StreamSettings(ReleaseTable):
                 "column of the person"
             )
 
-    def check_new(self, config: ReleaseConfig) -> None:
+    def check_new(self, cost: Budget, dim: int, unit: str, *, secret: bool) -> None:
         """Refuse what a stream is not to begin with, though one that did goes on."""
-        plan = self.plan_of(config)
+        plan = self.plan_of(cost, secret=secret)
         records = max((plan.opening, *plan.again)) / plan.mu
         if records > MOST_OPENING:
             raise ConfigError(
-                f"budget = {config.budget:g} is too small for a stream: a class would open with "
-                f"{records:,.0f} {config.unit}s, and may with {MOST_OPENING:,}; give a larger "
+                f"budget = {main_parameter(cost):g} is too small for a stream: a class would open "
+                f"with {records:,.0f} {unit}s, and may with {MOST_OPENING:,}; give a larger "
                 "budget, or a smaller opening"
             )
-        check_opening(plan, MANIFOLDS[config.manifold](DESCRIPTORS[config.descriptor].k).dim)
+        check_opening(plan, dim)
 
     def check_worth(self, config: ReleaseConfig, most: int, where: str) -> None:
         """Refuse a first night of fewer images or persons than the first mean of a class needs."""
         from covdp.worth import OVERRULE
 
-        plan, unit = self.plan_of(config), config.unit
+        plan, unit = self.plan_of(config.cost, secret=config.secret), config.unit
         if most < plan.first_mean:
             raise ConfigError(
                 f"no class can open: {most:,} {unit}s are there {where}, and the first mean of a "
@@ -113,9 +114,3 @@ class StreamSettings(ReleaseTable):
         named = {"classes": [[label, name] for label, name, _ in classes]}
         rendering = card.rendering_settings
         return {**common, **named, **({"shown": rendering} if rendering else {})}
-
-
-def stream_of(config: ReleaseConfig) -> StreamSettings:
-    """Return the table of a config that has it."""
-    assert isinstance(config.stream, StreamSettings)
-    return config.stream

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping
 
+from covdp.addons.nights.account import StreamAccount
 from covdp.addons.nights.ledger import stored_nights, stream_named
 from covdp.addons.nights.schema import NightDocument
 from covdp.addons.nights.stream import CumulativeMean, cumulative_mean, join_streams
 from covdp.addons.nights.transcript import read_histories
 from covdp.errors import LedgerError, MismatchError
-from covdp.ledger import Ledger, StreamAccount
+from covdp.ledger import Ledger
 from covdp.publish.document import read_committed
 from covdp.schema import SAME_MEANS, SettingsPart, read_settings
 

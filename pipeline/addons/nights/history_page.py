@@ -10,17 +10,18 @@ from covdp.addons.nights.night_page import last, reaching
 from covdp.addons.nights.schema import WindowPart
 from covdp.addons.nights.timelines import Scale, comparison, timeline
 from covdp.descriptors import Term
-from covdp.figures import Figure, grouped, letter
+from covdp.figures import Figure, grouped, letter, number
 from covdp.files import make_folder
+from covdp.inference import region
 from covdp.privacy.rounding import digits_up
 from covdp.publish.document import write_document
 from covdp.publish.readings import Reading
 from covdp.report.methods import Methods, methods, of_release
 from covdp.report.page import Block, Finding, write_page
-from covdp.report.readings import numbers_of, radius_line, readings
+from covdp.report.readings import cell, largest_gain, numbers_of, readings, says_region
 from covdp.report.release_page import promised, verdict
 from covdp.report.templates import word
-from covdp.schema import Document
+from covdp.schema import ClassEntry, Document
 
 ALL_NIGHTS = "all nights so far"
 MONTH = 30
@@ -156,6 +157,24 @@ def latest(series: Series) -> dict[str, Any] | None:
     if lines:
         lines["lines"] += radius_line(run.document.classes)
     return lines
+
+
+def radius_line(rows: Sequence[ClassEntry]) -> list[dict[str, Any]]:
+    """Return the row of readings with each class's radius, where releases say what it is of."""
+    if not any(map(says_region, rows)):
+        return []
+    cells = [radius_cell(row) for row in rows]
+    return [{"title": "Region of 95 %", "unit": "radius", "cells": cells}]
+
+
+def radius_cell(row: ClassEntry) -> dict[str, str]:
+    """Return the radius of a class's region, and the largest gain in it."""
+    if not says_region(row):
+        return cell("", "not known")
+    where = region(row)
+    if not where.offered:
+        return cell("", "not available")
+    return cell(number(where.radius), f"a gain of {largest_gain(where):.4g}")
 
 
 def term_chart(series: Series, term: Term, caption: str) -> Figure | None:

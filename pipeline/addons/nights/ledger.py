@@ -74,16 +74,19 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from covdp.errors import BudgetError, LedgerError
-from covdp.ledger.api import Ledger, Transaction, charge_for, check_text
-from covdp.ledger.database import CLAIMS
-from covdp.ledger.declared import check_declared, check_stream_beside, declared_macs
-from covdp.ledger.journal import Event, mac_of
-from covdp.ledger.records import (
+from covdp.addons.nights.account import (
     NightState,
     StoredNight,
     StreamAccount,
     StreamStatus,
+    streams_in,
+)
+from covdp.errors import BudgetError, LedgerError
+from covdp.ledger.api import Ledger, Transaction, charge_for, check_text, population_names
+from covdp.ledger.database import CLAIMS
+from covdp.ledger.declared import check_declared, declared_macs, names_of, streams_going
+from covdp.ledger.journal import Event, mac_of
+from covdp.ledger.records import (
     budget_fields,
     check_affordable,
     clean_name,
@@ -92,6 +95,7 @@ from covdp.ledger.records import (
     now,
     unit_fields,
 )
+from covdp.ledger.state import State
 from covdp.privacy.composition import fits
 from covdp.privacy.definitions import Budget, check_count, equation
 
@@ -238,7 +242,7 @@ def open_stream(
     if row is not None:
         return _opened_with(settings, row)
     with ledger.transaction() as tx:
-        if (opened := tx.state.streams.get(identity)) is not None:
+        if (opened := streams_in(tx.state).get(identity)) is not None:
             return _opened_with(settings, opened)
         number = len(tx.journal.rows) + 1
         account, macs = tx.account(population), declared_macs(ledger.key, declared)
@@ -253,7 +257,35 @@ def open_stream(
         event: Event = {"kind": "stream", "at": now(), "population": population, "name": name}
         event |= {"declared": macs}
         tx = tx.write({**event, "identity": identity, "scope": scope, "settings": settings})
-        return tx.state.streams[identity]
+        return streams_in(tx.state)[identity]
+
+
+def check_stream_beside(state: State, population: str, name: str, charged: Budget) -> None:
+    """Raise `LedgerError` where a stream would be paid beside another, or beside releases.
+
+    Parameters
+    ----------
+    state : State
+    population, name : str
+        The stream, which is not open and follows none.
+    charged : Budget
+        The charge, for the message.
+    """
+    cost = f"the stream {name!r} would cost {equation(charged)} more; nothing was charged"
+    if streams := streams_going(state, population):
+        last = streams[-1].name
+        raise LedgerError(
+            f"{population!r} has the {names_of('stream', streams)}, and {cost}: set name = "
+            f"{last!r} to go on with it, or follows = {last!r} for new images at no further cost, "
+            "or pay with --again"
+        )
+    if releases := [paid for paid in state.releases.values() if paid.population == population]:
+        latest = releases[-1]
+        raise LedgerError(
+            f"{population!r} has paid for {len(releases)} release{'s' * (len(releases) != 1)}, the "
+            f"last {latest.name or 'without a name'!r} of run {latest.run_key}, and {cost}: leave "
+            "[stream] out, or pay with --again, once for all nights"
+        )
 
 
 def _opened_with(settings: Event, opened: StreamAccount) -> StreamAccount:
@@ -299,7 +331,7 @@ def stream_named(ledger: Ledger, population: str, name: str) -> StreamAccount | 
     population, name = clean_name("population", population), clean_name("stream", name)
     identity = name_of(ledger, "stream", population, name)
     with ledger.transaction(write=False) as tx:
-        opened = tx.state.streams.get(identity)
+        opened = streams_in(tx.state).get(identity)
         if opened is not None:
             check_going(opened)
         return opened
@@ -307,7 +339,7 @@ def stream_named(ledger: Ledger, population: str, name: str) -> StreamAccount | 
 
 def opened_stream(tx: Transaction, stream: StreamAccount) -> StreamAccount:
     """Return a stream as the journal tells of it, or raise `LedgerError` when it cannot go on."""
-    opened = tx.state.streams.get(stream.identity)
+    opened = streams_in(tx.state).get(stream.identity)
     if opened is None:
         raise LedgerError(f"the ledger does not know the stream {stream.name!r}; open it again")
     check_going(opened)
@@ -327,7 +359,9 @@ def _followed(
     ledger: Ledger, tx: Transaction, population: str, name: str, settings: Event, charged: Budget
 ) -> int:
     """Return the scope of the stream that one follows, once it has paid for that."""
-    before = tx.state.streams.get(name_of(ledger, "stream", population, clean_name("stream", name)))
+    before = streams_in(tx.state).get(
+        name_of(ledger, "stream", population, clean_name("stream", name))
+    )
     if before is None or before.ended:
         raise LedgerError(
             f"{population!r} has no stream {name!r} whose images or persons are all known; open "
@@ -354,7 +388,9 @@ def version_of(tx: Transaction, opened: StreamAccount) -> str:
     And those of all streams with the same claims: privacy units that enter one of them enter no
     other, and the mean of a stream goes on in the one that follows it.
     """
-    shared = [stream.rows for stream in tx.state.streams.values() if stream.scope == opened.scope]
+    shared = [
+        stream.rows for stream in streams_in(tx.state).values() if stream.scope == opened.scope
+    ]
     lasts = [(len(rows), rows[-1].digest) if rows else None for rows in shared]
     return hashlib.sha256(json.dumps(lasts).encode()).hexdigest()
 
@@ -432,7 +468,7 @@ def reserve_night(
             event["declared"] = [mac for mac in macs if mac not in tx.state.declared]
             event |= {"stream": stream.identity, "run_key": run_key, "night": position}
             tx = tx.write(event | {"identity": identity})
-            night = tx.state.streams[stream.identity].rows[-1]
+            night = streams_in(tx.state)[stream.identity].rows[-1]
             add_claims(tx.connection, ledger.key, opened.scope, night.number, new)
         if prepare is not None:
             prepare(night)
@@ -451,7 +487,7 @@ def commit_night(ledger: Ledger, reservation: NightState, result: bytes) -> Stor
     """
     identity, run_key = reservation.stream, reservation.run_key
     with ledger.transaction() as tx:
-        stream = tx.state.streams.get(identity)
+        stream = streams_in(tx.state).get(identity)
         night = stream and stream.night_on(run_key)
         if not night:
             raise LedgerError(
@@ -459,7 +495,7 @@ def commit_night(ledger: Ledger, reservation: NightState, result: bytes) -> Stor
                 "reserve it again"
             )
         tx = tx.commit(night, result)
-        return stored_night(tx, tx.state.streams[identity].rows[night.night - 1])
+        return stored_night(tx, streams_in(tx.state)[identity].rows[night.night - 1])
 
 
 def offered_units(
@@ -520,7 +556,9 @@ def check_claims(tx: Transaction, opened: StreamAccount) -> None:
 
     Without one of them a privacy unit could enter a second night.
     """
-    shared = (stream.rows for stream in tx.state.streams.values() if stream.scope == opened.scope)
+    shared = (
+        stream.rows for stream in streams_in(tx.state).values() if stream.scope == opened.scope
+    )
     nights = sorted(chain.from_iterable(shared), key=attrgetter("number"), reverse=True)
     chance = Random(len(nights))
     others = deque(night for night in nights[1:] if night.units * chance.random() < CHECKED)
@@ -619,7 +657,7 @@ def entered_streams(
     """
     digests = [unit_digest(ledger.key, unit) for unit in units]
     with ledger.transaction(write=False) as tx:
-        scopes = {one.scope: one for one in reversed(tx.state.streams.values())}
+        scopes = {one.scope: one for one in reversed(streams_in(tx.state).values())}
         found = (
             (one, len(find_claims(tx.connection, ledger.key, scope, digests)))
             for scope, one in sorted(scopes.items())
@@ -683,7 +721,7 @@ def stream_status(
     identity = name_of(ledger, "stream", population, clean_name("stream", name))
     with ledger.transaction(write=False) as tx:
         account = tx.account(population)
-        opened = tx.state.streams.get(identity)
+        opened = streams_in(tx.state).get(identity)
         if opened is None:
             if cost is not None:
                 if not beside:
@@ -701,3 +739,31 @@ def stream_status(
             last=stored_night(tx, committed[-1]) if committed else None,
             tonight=stored_night(tx, tonight) if tonight and tonight.committed else None,
         )
+
+
+def committed_results(
+    ledger: Ledger, population: str | None = None
+) -> dict[str, tuple[bytes, ...]]:
+    """Return the results of each population that has any, in the order in which they were paid.
+
+    Both releases and nights of streams, those of streams that have ended too. Each is compared
+    with the digest that was committed.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    population : str, optional
+        One population only.
+
+    Raises
+    ------
+    LedgerError
+        No such population, a result that was changed or lost, or a database that fails.
+    """
+    with ledger.transaction(write=False) as tx:
+        names = population_names(tx, population)
+        results: dict[str, list[bytes]] = {}
+        for row, owner in sorted(tx.state.committed(), key=lambda item: item[0].number):
+            if owner.population in names:
+                results.setdefault(owner.population, []).append(tx.result(row))
+    return {owner: tuple(contents) for owner, contents in results.items()}

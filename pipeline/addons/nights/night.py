@@ -48,6 +48,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from covdp.addons.nights.account import NightState, StoredNight, StreamAccount, StreamStatus
 from covdp.addons.nights.arrivals import (
     Arrivals,
     Unread,
@@ -57,7 +58,7 @@ from covdp.addons.nights.arrivals import (
     no_arrivals,
 )
 from covdp.addons.nights.certainty import mean_certainty
-from covdp.addons.nights.config import stream_of
+from covdp.addons.nights.config import StreamSettings
 from covdp.addons.nights.followed import (
     check_follows,
     followed_means,
@@ -99,7 +100,7 @@ from covdp.addons.nights.transcript import (
 from covdp.datasets import ImageSource
 from covdp.errors import ConfigError, CovdpError, LedgerError, MismatchError
 from covdp.inference import size_in_words
-from covdp.ledger import Ledger, NightState, StoredNight, StreamAccount, StreamStatus
+from covdp.ledger import Ledger
 from covdp.privacy import GDP, privacy_statement
 from covdp.publish.config import Expect, ReleaseConfig
 from covdp.publish.redact import (
@@ -250,7 +251,7 @@ def _open(
     beside: bool = True,
 ) -> None:
     """Open and pay a stream, or raise where the one of a `status` has other settings."""
-    stream = stream_of(config)
+    stream = _stream_of(config)
     open_stream(
         ledger,
         config.population,
@@ -410,6 +411,12 @@ def mechanism_of(query: str) -> StreamMechanism:
     return read_stream(read_settings(json.loads(query)))
 
 
+def _stream_of(config: ReleaseConfig) -> StreamSettings:
+    """Return the table of a config that has it."""
+    assert isinstance(config.stream, StreamSettings)
+    return config.stream
+
+
 def check_stream(
     config: ReleaseConfig, ledger: Ledger, *, beside: bool = True
 ) -> StreamStatus | None:
@@ -430,7 +437,7 @@ def check_stream(
     ConfigError
         The stream is new, and its opening too small.
     """
-    cost = None if stream_of(config).follows else config.charge
+    cost = None if _stream_of(config).follows else config.charge
     asked = ledger, config.population, config.name, str(config.run_key)
     status = stream_status(*asked, cost=cost, beside=beside)
     if status is None:
@@ -703,7 +710,7 @@ def _statement(
     config, unit = public.config, public.config.unit
     last = {history.name: history.nights[-1] for history in classes}
     horizon, left = account.horizon, account.horizon - reservation.night
-    follows = stream_of(config).follows
+    follows = _stream_of(config).follows
     paid = f"by {follows!r}, which this stream follows" if follows else "when the stream was opened"
     statement = privacy_statement(
         config.promise,

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from covdp.addons.nights.config import stream_of
+from covdp.addons.nights.config import StreamSettings
 from covdp.addons.nights.stream import StreamMechanism, StreamPlan, coefficients
 from covdp.addons.nights.stream.plan import SERIES_SHARES
 from covdp.mean.rounds import default_shares
@@ -31,7 +31,8 @@ class StreamForecast:
     """
 
     def __init__(self, config: ReleaseConfig) -> None:
-        self.plan, self.widened = stream_of(config).plan_of(config), STREAMED
+        assert isinstance(config.stream, StreamSettings)
+        self.plan, self.widened = config.stream.plan_of(config.cost, secret=config.secret), STREAMED
 
     def first_mean(self, units: ClassArrivals) -> int | None:
         """Return the night of the opening of a class; None where it does not open."""

@@ -46,7 +46,6 @@ latter.
 """
 
 import math
-from collections.abc import Iterator
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
@@ -61,12 +60,13 @@ from covdp.addons.nights.stream import (
     StreamPlan,
     later_openings,
 )
+from covdp.addons.nights.stream.pool import pooled_clipping
 from covdp.arrays import FloatArray
 from covdp.errors import ConfigError
 from covdp.geometry import MANIFOLDS, Manifold, Point, chart_of
 from covdp.inference.released import NOISY, region_refusal, two_digits
 from covdp.mean import NoisyMoments
-from covdp.mean.noisy_moments import WeighedParts, pooled_clipping
+from covdp.mean.noisy_moments import WeighedParts
 from covdp.privacy import budget_from
 from covdp.schema import (
     Basis,
@@ -84,9 +84,7 @@ from covdp.schema import (
     Size,
     Triangle,
     Whole,
-    is_covariance,
     manifold_named,
-    misfits_observed,
     point_at,
 )
 
@@ -268,21 +266,6 @@ class StreamEntry(BaseModel):
         """Covariance of the error of the mean, without clipping, (d, d)."""
         return self._known.noise
 
-    @property
-    def bias(self) -> FloatArray:
-        """The same of what clipping does, (d, d)."""
-        return self._known.bias
-
-    @property
-    def added(self) -> FloatArray:
-        """What was added to the mean for clipping, (d,)."""
-        return self._known.added if self._known.corrected else np.zeros_like(self.place)
-
-    @property
-    def single(self) -> FloatArray | None:
-        """Covariance of single records, (d, d); None where it is not known."""
-        return self._known.single(self.size)
-
     def shape_of(self, of: Literal["sample", "population"]) -> FloatArray:
         """Return the covariance of all of the error against one of both means, (d, d)."""
         population = None if of == "sample" else self._known.population
@@ -327,10 +310,6 @@ class NightClassPart(StreamEntry, NamedPart):
             return f"{self.n_tonight:,}", f"{self.n_so_far:,}"
         n, deviation = self.n + (self.held or 0), math.hypot(self.n_sd, self.held_sd)
         return "secret", f"{n:,} ± {deviation:.2g}"
-
-    def misfits(self, settings: SettingsPart, d: int) -> Iterator[str]:
-        """Yield what is wrong with its mean, of dimension d."""
-        return _misfits_night(self, settings, d)
 
 
 class NightDocument(Document):
@@ -394,42 +373,3 @@ def read_stream(settings: SettingsPart) -> StreamMechanism:
     again = later_openings(stream.opening)
     plan = StreamPlan(budget, stream.horizon, stream.opening, settings.secret, again)
     return StreamMechanism(plan, domain, MANIFOLDS[settings.manifold](k=domain.k))
-
-
-def _misfits_night(row: NightClassPart, settings: SettingsPart, d: int) -> Iterator[str]:
-    """Yield what is wrong with the mean of a class of a night, of dimension d."""
-    certainty = row.certainty
-    if certainty is None or (not row.n and not settings.secret):
-        yield "a mean must have records, and what is known of its error"
-        return
-    if certainty.manifold != settings.manifold:
-        yield "certainty.manifold is another than that of the settings"
-    for matrix, name in ((certainty.sample, "sample"), (certainty.population, "population")):
-        if matrix is not None and not is_covariance(matrix, d):
-            yield f"certainty.{name} is no covariance of {d} coordinates"
-    if not certainty.parts:
-        yield "certainty.parts is empty"
-    elif all(epoch.observed.moment is None for epoch in certainty.parts) and certainty.offered:
-        yield "certainty.offered is true, and no part has a second moment"
-    faults = [
-        f"certainty.parts.{place}.{fault}"
-        for place, epoch in enumerate(certainty.parts)
-        for fault in misfits_observed(epoch.observed, epoch.observed.n, d)
-    ]
-    yield from faults
-    sound = certainty.parts and not faults and len(certainty.sample) == d
-    if sound and np.linalg.eigvalsh(certainty.noise)[0] <= 0.0:
-        yield "certainty.sample is no more than what clipping may do, and holds no noise"
-    for part in row.windows:
-        yield from _misfits_window(part, d)
-
-
-def _misfits_window(part: WindowPart, d: int) -> Iterator[str]:
-    """Yield what is wrong with the mean of the last nights, of dimension d."""
-    name = f"the window of {part.nights} nights"
-    if not len(part.coordinates) == len(part.variances) == d:
-        yield f"{name} is not of {d} coordinates"
-    elif (part.variances < 0.0).any():
-        yield f"{name} has a negative variance"
-    elif part.covariance is not None and not is_covariance(part.covariance, d):
-        yield f"{name} has no covariance of {d} coordinates"

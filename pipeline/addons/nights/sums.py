@@ -26,13 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from covdp.addons.nights.account import NightState, StreamAccount, StreamStatus
 from covdp.addons.nights.schema import EstimatePart
 from covdp.addons.nights.stream import Epoch, Night, OpeningRelease, PrivateSums, StreamMechanism
 from covdp.addons.nights.transcript import ClassHistory, estimate_part, read_estimate
 from covdp.arrays import UNCHECKED, FloatArray
 from covdp.errors import OutputError
 from covdp.files import open_regular, private_folder, write_whole
-from covdp.ledger import Ledger, NightState, StreamAccount, StreamStatus
+from covdp.ledger import Ledger
 from covdp.store import DIGEST
 
 SUMS_FORMAT = 8

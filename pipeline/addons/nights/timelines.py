@@ -7,6 +7,7 @@ noise.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any, NamedTuple
 
 from covdp.figures import style
@@ -16,6 +17,8 @@ Record = Mapping[str, Any]
 BAND_NUMBERS = ("value", "low", "high")
 MANY_RUNS = 45
 """Runs above which points are small."""
+DATES = 8
+"""Dates up to which each has a mark of its own on the axis of time."""
 
 
 class Scale(NamedTuple):
@@ -128,7 +131,7 @@ def _chart(
 ) -> Chart:
     """Return bands, lines and marks; a thin line between what the ends of the axis are called."""
     runs = list(dict.fromkeys(record["run"] for record in records))
-    along = style.along_runs(runs)
+    along = along_runs(runs)
     size, stroke = (14, 1) if len(runs) > MANY_RUNS else (44, 2)
     chart = style.chart_of(
         "timeline",
@@ -230,3 +233,24 @@ def _told(first: str) -> list[Chart]:
     numbers = [channel(f"{name}:Q", format=".3~g") for name in BAND_NUMBERS]
     sizes = channel("n:Q", format=","), channel("n_sd:Q", format=".2~g")
     return [*map(channel, ("class:N", f"{first}:N")), *numbers, *sizes]
+
+
+def along_runs(runs: Sequence[str]) -> Chart:
+    """Return the axis of runs: of time, as the column ``when``, where they are dates."""
+    if len(runs) < 2 or not all(map(_is_date, runs)):
+        marks = {"labelOverlap": "greedy", "labelAngle": 0, "labelLimit": 120, "grid": False}
+        return channel("run:O", sort=list(runs), title="run", axis=marks)
+    dates = sorted({date.fromisoformat(run) for run in runs})
+    few, years = len(dates) <= DATES, (dates[-1] - dates[0]).days > 400
+    written = ("%-d %b %Y" if few else "%b %Y") if years else "%-d %b"
+    each = [{"year": d.year, "month": d.month, "date": d.day, "utc": True} for d in dates]
+    ticks = {"values": each} if few else {"tickCount": 6}
+    marks = dict(labelOverlap="greedy", grid=False, format=written, **ticks)
+    return channel("when:T", title="planned date", axis=marks, scale={"type": "utc"})
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False

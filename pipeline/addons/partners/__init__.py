@@ -1,6 +1,8 @@
 """Partners: releases of several, side by side, at no cost of privacy.
 
 tests, combine, match, harmonise, classify, geodesics   what releases say together
+coordinates      several released classes in one set of coordinates
+foreign          documents that somebody sent, checked
 several, local_images, maps      documents of several, images beside one, files of maps
 several_page      their pages
 commands          compare, combine, match, harmonise, history

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from covdp.addons.partners.coordinates import common_coordinates
 from covdp.arrays import FloatArray
 from covdp.errors import ConfigError
 from covdp.geometry import Manifold, Point, chart_of, to_chart
-from covdp.inference.released import Released, common_coordinates
+from covdp.inference.released import Released
 from covdp.mean.noisy_moments import congruent, noise_edge, raw_covariance
 
 RIDGE = 0.3

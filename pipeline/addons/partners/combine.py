@@ -27,18 +27,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from covdp.addons.nights.stream.pool import Part, pool, pooled_clipping
+from covdp.addons.partners.coordinates import ClassCoordinates, common_coordinates, mean_covariance
 from covdp.addons.partners.tests import one_population
 from covdp.arrays import FloatArray
 from covdp.geometry import chart_of
 from covdp.inference.confidence import ConfidenceRegion, ErrorLaw, check_level
-from covdp.inference.released import (
-    ClassCoordinates,
-    Released,
-    chart_jacobian,
-    common_coordinates,
-    mean_covariance,
-)
-from covdp.mean.noisy_moments import Part, pool, pooled_clipping
+from covdp.inference.released import Released, chart_jacobian
 
 
 @dataclass(frozen=True, eq=False)

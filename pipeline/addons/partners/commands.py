@@ -114,11 +114,11 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
     documents
         Documents of releases or nights, of different people, `OUT/release/*.json`, one a site.
     """
+    from covdp.addons.partners.foreign import computed
     from covdp.addons.partners.harmonise import harmonise as harmonised
     from covdp.addons.partners.maps import write_maps
     from covdp.addons.partners.several import read_several
     from covdp.addons.partners.several_page import ReleaseComparison, write_together
-    from covdp.publish.document import computed
     from covdp.report import table_of
 
     several = read_several(documents)
@@ -256,9 +256,9 @@ def _together(
         Of that, and of its p-value and why there is none: what programs may rely on.
     """
     from covdp.addons.nights.changes import bonferroni
+    from covdp.addons.partners.foreign import computed
     from covdp.addons.partners.several import read_several
     from covdp.addons.partners.several_page import ReleaseComparison, p_in_words, write_together
-    from covdp.publish.document import computed
     from covdp.report import table_of
 
     several = read_several(paths, window=window)

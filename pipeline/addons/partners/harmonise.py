@@ -42,15 +42,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from covdp.addons.partners.coordinates import ClassCoordinates, common_coordinates, mean_covariance
 from covdp.arrays import FloatArray
 from covdp.errors import ConfigError
 from covdp.geometry import AffineMap, Manifold
-from covdp.inference.released import (
-    ClassCoordinates,
-    Released,
-    common_coordinates,
-    mean_covariance,
-)
+from covdp.inference.released import Released
 from covdp.mean.noisy_moments import noise_edge
 
 SPREAD_EDGE = 1.0

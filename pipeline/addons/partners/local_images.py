@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from covdp.addons.nights.changes import ALPHA, bonferroni
 from covdp.addons.nights.schema import NightClassPart
+from covdp.addons.partners.foreign import check_sides, computed
 from covdp.addons.partners.match import FLAGGED, Match, match, match_refusal
 from covdp.addons.partners.several import CommittedDocument, open_document
 from covdp.datasets import (
@@ -31,7 +32,6 @@ from covdp.errors import ConfigError, DatasetError
 from covdp.files import atomic_path
 from covdp.geometry import MANIFOLDS, Point, chart_of, to_chart
 from covdp.mean import person_records
-from covdp.publish.document import check_sides, computed
 from covdp.publish.release import domain_for
 from covdp.schema import ClassEntry, SettingsPart
 from covdp.store import FileFault, check, image_names, listing_faults, relative_name

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 from pydantic import BaseModel, Field
 
+from covdp.addons.partners.foreign import checked, foreign_json
 from covdp.addons.partners.harmonise import Harmonisation
 from covdp.addons.partners.several import DocumentSet
 from covdp.arrays import BASIS, COORDINATES, COUNT, FLAG, NUMBERS, SIZE, FloatArray
@@ -19,8 +20,7 @@ from covdp.descriptors import DESCRIPTORS
 from covdp.errors import ConfigError, MismatchError
 from covdp.files import make_folder, write_whole
 from covdp.geometry import AffineMap, Manifold, chart_of
-from covdp.publish.document import foreign_json
-from covdp.schema import SAME_MEANS, Name, checked, manifold_named, point_at
+from covdp.schema import SAME_MEANS, Name, manifold_named, point_at
 
 Coordinates: TypeAlias = Annotated[FloatArray, COORDINATES]
 

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from covdp.addons.nights.schema import NightClassPart, NightDocument
+from covdp.addons.partners.foreign import check_sides, read_foreign
 from covdp.arrays import FloatArray
 from covdp.descriptors import DESCRIPTORS
 from covdp.errors import ConfigError, PrivacyError
 from covdp.mean.noisy_moments import clipping_bound
 from covdp.privacy import Budget, compose
-from covdp.publish.document import check_sides, read_foreign
 from covdp.schema import PIXEL_RULES, SAME_MEANS, ClassEntry, Document, SettingsPart, as_json
 
 

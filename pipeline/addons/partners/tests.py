@@ -41,16 +41,11 @@ from scipy.linalg import block_diag
 from scipy.special import ndtri
 
 from covdp.addons.nights.changes import ALPHA, direction_tests, tested_axes
+from covdp.addons.partners.coordinates import ClassCoordinates, common_coordinates
 from covdp.arrays import FloatArray
 from covdp.geometry import Manifold, Point, chart_of
 from covdp.inference.confidence import ErrorLaw
-from covdp.inference.released import (
-    ClassCoordinates,
-    Released,
-    certainty_refusal,
-    common_coordinates,
-    read_released,
-)
+from covdp.inference.released import Released, certainty_refusal, read_released
 from covdp.mean import NoisyMoments
 from covdp.mean.tuning import OVERSHOOT_SD
 

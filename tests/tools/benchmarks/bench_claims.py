@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from covdp.addons.nights.account import StreamAccount
 from covdp.addons.nights.ledger import commit_night, open_stream, reserve_night, stream_status
-from covdp.ledger import Ledger, StreamAccount, init_ledger
+from covdp.ledger import Ledger, init_ledger
 from covdp.privacy import GDP
 from tests.tools.benchmarks.bench_stream import UNITS, day, write_nights
 

@@ -18,11 +18,12 @@ import numpy as np
 from PIL import Image
 from sqlalchemy import insert
 
+from covdp.addons.nights.account import StreamAccount
 from covdp.addons.nights.ledger import add_claims, name_of, night_mac, stream_status
 from covdp.addons.nights.night import mechanism_of, release_night
 from covdp.addons.nights.stream import PrivateSums
 from covdp.addons.nights.sums import Sums, read_sums, write_sums
-from covdp.ledger import Ledger, StreamAccount, init_ledger
+from covdp.ledger import Ledger, init_ledger
 from covdp.ledger.database import RESULTS
 from covdp.ledger.journal import Marker, append, move_marker, path_beside
 from covdp.privacy import GDP

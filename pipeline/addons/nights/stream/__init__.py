@@ -8,7 +8,7 @@ Every privacy unit comes on one night. A release anew each night would spend its
 here what a privacy unit pays is spread over all nights to come, up to a public horizon, and the
 noise is only ‖c‖_H·‖c‖_t times that of one release of everything: 3.2 times at night 200 of ten
 years, where anew every night costs 60. Read in this order: ``factorisation.py``, ``plan.py`` (the
-guarantee), ``history.py``, ``night.py``.
+guarantee), ``pool.py``, ``history.py``, ``night.py``.
 """
 
 from covdp.addons.nights.stream.factorisation import coefficients as coefficients

@@ -25,6 +25,7 @@ from covdp.addons.nights.stream.factorisation import (
     weighted_sums,
 )
 from covdp.addons.nights.stream.plan import AIM, GROWTH, StreamMechanism
+from covdp.addons.nights.stream.pool import Part, pool
 from covdp.arrays import COORDINATES, COUNT, SIZE, SMALLEST, WHOLE, FloatArray, Limits
 from covdp.errors import ConfigError
 from covdp.geometry import Manifold
@@ -37,7 +38,7 @@ from covdp.mean.clip import (
     records_outside,
     share_outside,
 )
-from covdp.mean.noisy_moments import Part, clipped_moments, pool
+from covdp.mean.noisy_moments import clipped_moments
 from covdp.mean.release import COUNT_STEPS, COUNT_UNIT, ReleasedCount
 from covdp.mean.sums import PER_UNIT, Clipping, pairs
 from covdp.recall import repeatable

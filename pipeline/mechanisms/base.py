@@ -272,7 +272,10 @@ class Family:
         if sampler not in self.samplers:
             samplers = " or ".join(self.samplers)
             return f"{self.name} has the sampler {samplers}, found {sampler!r}; choose {samplers}"
-        proven = manifold in self.manifolds if isinstance(manifold, str) else self.proven(manifold)
+        space = manifold
+        if isinstance(space, str) and space in MANIFOLDS:
+            space = small(MANIFOLDS[space])
+        proven = not isinstance(space, str) and self.proven(space)
         if not proven:
             return (
                 f"{self.name} has no privacy guarantee on {getattr(manifold, 'name', manifold)}; "

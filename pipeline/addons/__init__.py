@@ -74,6 +74,13 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
         "sphere": "covdp.addons.papers.space_forms:Sphere",
         "kendall": "covdp.addons.papers.kendall:Kendall",
     },
+    "mechanisms": {
+        "extrinsic-gaussian": "covdp.addons.papers.baselines:EXTRINSIC_GAUSSIAN",
+        "euclidean-laplace": "covdp.addons.papers.baselines:EUCLIDEAN_LAPLACE",
+        "projected-euclidean-laplace": "covdp.addons.papers.baselines:PROJECTED_LAPLACE",
+        "landmark-laplace": "covdp.addons.papers.baselines:LANDMARK_LAPLACE",
+        "generalized-gaussian": "covdp.addons.papers.baselines:GENERALIZED_GAUSSIAN",
+    },
     "samplers": {"chain": "covdp.addons.papers.chains:ChainSettings"},
     "sites": {"index": "covdp.addons.papers.site:write_site"},
     "sources": {

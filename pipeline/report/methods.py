@@ -321,9 +321,14 @@ def _environment() -> Any:
         "dataset": _dataset,
         "shown": lambda value: _listed(value) if isinstance(value, list | tuple) else value,
     }
-    readers = {name for name, family in MECHANISMS.items() if family.wrapped}  # of footpoints
-    environment.globals = {**environment.globals, "words": words(), "readers": readers}
+    own = {"words": words(), "reads_footpoint": _reads_footpoint}
+    environment.globals = {**environment.globals, **own}
     return environment
+
+
+def _reads_footpoint(mechanism: str) -> bool:
+    """Return True if the output of a mechanism depends on a footpoint."""
+    return mechanism in MECHANISMS and MECHANISMS[mechanism].wrapped
 
 
 def _listed(values: Any) -> str:

@@ -150,67 +150,20 @@ Count = Annotated[int, Field(ge=1, strict=True)]
 class SeriesConfig(Record):
     """One line of a figure: a mechanism with its plan, run at every budget.
 
+    Settings that not all kinds of experiments have stand in the kinds, as further fields.
+
     Attributes
     ----------
     series : str
         Legend label.
     panel : str
         Panel of the figure; series of one panel are compared.
-    definition : str, optional
-        In place of the experiment's; kinds error, timing and nights only.
-    delta : float, optional
-        In place of the experiment's; kinds error, timing and nights only.
     repetitions : int, optional
         In place of the experiment's.
-    measure : {"distance", "frobenius", "vech", "chord"}
-        How the error is measured: in the manifold, or as stored; kind error only.
     analytic : bool
         Whether by the exact (ε, δ) condition, or by the classical formula.
     scale : float
         Noise as a multiple of what the guarantee needs.
-    aligned : bool
-        Whether outlines are rotated onto each other first.
-    records : str
-        Where a record is a person: ``persons``, ``one image`` (of each), ``images in groups``
-        (noise for all of the person with most), or ``images``, which protects no person; kinds
-        error and nights only.
-    nights : str
-        What is released of the records so far; kind nights only.
-    opening : float, optional
-        Opening of its stream, where another than that of all; kind nights only.
-    of : {"sample", "population"}
-        Whose mean is estimated; kinds regions and hospitals only.
-    n : int, optional
-        Records drawn from the class, all of it by default; kinds that judge released values only,
-        and 0 where labels are secret only.
-    total : int, optional
-        Where labels are secret, the public number of records of all classes; kind regions
-        only.
-    n_other : int, optional
-        Records of the second sample; kinds tests and matches only.
-    budget_other : float, optional
-        Budget of the second release; kind tests only.
-    change : str
-        What the second sample is of, beside the class; kinds tests and matches only.
-    amount : float
-        How much is changed; kinds tests and matches only.
-    rare : str
-        Images unlike the class among its own; kinds regions, tests, matches and peers only.
-    rare_share : float
-        Expected share of these; kinds regions, tests, matches and peers only.
-    peer : str
-        Whose mean it is, ours where left out; kind peers only.
-    hospitals : tuple of int
-        Sizes of hospitals, as ratios; kind hospitals only.
-    classifier : str
-        ``nearest mean`` or ``lda``; kind classifiers only.
-    ridge : float, optional
-        Ridge of lda, in place of the usual one; kind classifiers only.
-    scaling : str
-        Means of what put sites on one scale: as they are (none), all images, or each class; kind
-        harmonising only.
-    batch : int
-        Draws of one timed call; kind timing only.
     mechanism : str
         A name of `covdp mechanisms`.
     sensitivity : {"diameter", "radius"}
@@ -222,8 +175,6 @@ class SeriesConfig(Record):
         Share of the budget for the footpoint.
     subsample : float
         Fraction of the records in a subsample footpoint.
-    footpoint_distance : float, optional
-        Of footpoint ``at``; kind error only.
     burn_in : int
         Steps a chain discards; chains only.
     start : float, optional
@@ -235,33 +186,9 @@ class SeriesConfig(Record):
 
     series: str = Field(min_length=1)
     panel: str = ""
-    definition: str | None = None
-    delta: float | None = Field(None, gt=0, lt=1)
     repetitions: int | None = Field(None, ge=1)
-    measure: Literal["distance", "frobenius", "vech", "chord"] = "distance"
     analytic: bool = True
     scale: Positive = 1.0
-    aligned: bool = True
-    records: str = "persons"
-    nights: Literal[
-        "stream", "stream of secret labels", "one release", "anew every night", "average of nights"
-    ] = "stream"
-    opening: Positive | None = None
-    of: Literal["sample", "population"] = "sample"
-    n: Annotated[int, Field(ge=0)] | None = None
-    total: Count | None = None
-    n_other: Count | None = None
-    budget_other: Positive | None = None
-    change: str = "none"
-    amount: float = 0.0
-    rare: str = "none"
-    rare_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    peer: str = ""
-    hospitals: tuple[Count, ...] = Field((1,), min_length=1)
-    classifier: str = "nearest mean"
-    ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    scaling: str = "as they are"
-    batch: int = Field(1, ge=1)
     mechanism: str
     sampler: Literal["exact", "chain"] = "exact"
     sensitivity: Literal["diameter", "radius"] = "diameter"
@@ -269,7 +196,6 @@ class SeriesConfig(Record):
     footpoint_mechanism: str = "ewg"
     footpoint_share: Share = 0.1
     subsample: Share = 0.05
-    footpoint_distance: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     burn_in: int = Field(10_000, ge=1)
     start: Positive | None = None
     shares: tuple[float, ...] | None = None
@@ -286,11 +212,47 @@ class SeriesConfig(Record):
     @model_validator(mode="after")
     def _plan_is_possible(self) -> Self:
         _ = self.plan  # its own checks
-        if self.n == 0 and self.total is None:
-            raise ValueError("n = 0 needs total: nothing is released of no image by public labels")
-        if self.total is not None and self.total < (self.n or 0):
-            raise ValueError(f"total is below n, found {self.total} and {self.n}")
         return self
+
+
+class DefinedSeries(SeriesConfig):
+    """A series that may have a guarantee of its own.
+
+    Attributes
+    ----------
+    definition : str, optional
+        In place of the experiment's.
+    delta : float, optional
+        In place of the experiment's.
+    """
+
+    definition: str | None = None
+    delta: float | None = Field(None, gt=0, lt=1)
+
+
+class PersonSeries(DefinedSeries):
+    """A series of records that may be persons.
+
+    Attributes
+    ----------
+    records : str
+        Where a record is a person: ``persons``, ``one image`` (of each), ``images in groups``
+        (noise for all of the person with most), or ``images``, which protects no person.
+    """
+
+    records: str = "persons"
+
+
+class SampledSeries(SeriesConfig):
+    """A series of records that are drawn from a class.
+
+    Attributes
+    ----------
+    n : int, optional
+        Records drawn, all of the class by default.
+    """
+
+    n: Count | None = None
 
 
 class SourceConfig(Record):
@@ -390,52 +352,6 @@ class TargetsConfig(Record):
     datasets: tuple[TargetConfig, ...] = Field(min_length=1)
 
 
-class CompositionConfig(Record):
-    """A table of total budgets: what m queries cost together.
-
-    Attributes
-    ----------
-    degree : float
-        Degree N of the generalized Gaussian.
-    """
-
-    queries: tuple[int, ...] = Field(min_length=1)
-    definitions: tuple[str, ...] = Field(min_length=1)
-    degree: float = Field(4.0, ge=1)
-
-
-class NightsConfig(Record):
-    """Arrivals of records night by night, and the settings of a stream of releases.
-
-    Attributes
-    ----------
-    horizon : int
-        Nights that the budget lasts.
-    opening : float
-        N·μ at which the first records are released.
-    units : tuple of int
-        Fewest and most that come in a night.
-    shown : tuple of int
-        Nights that are looked at.
-    """
-
-    horizon: Count
-    opening: Positive = 300.0
-    units: tuple[Count, Count]
-    shown: tuple[Count, ...] = Field(min_length=1)
-
-    @model_validator(mode="after")
-    def _nights_are_in_order(self) -> Self:
-        if list(self.shown) != sorted(set(self.shown)) or self.shown[-1] > self.horizon:
-            raise ConfigError(
-                f"shown must be nights in order, none beyond the horizon of {self.horizon}, found "
-                f"{list(self.shown)}"
-            )
-        if self.units[0] > self.units[1]:
-            raise ConfigError(f"`units` must be fewest, then most, found {list(self.units)}")
-        return self
-
-
 def curve_name(series: str) -> str:
     """Return the curve of a series along a footpoint: its name up to the last comma."""
     return series.rpartition(", ")[0] or series
@@ -465,6 +381,19 @@ def _varied(series: Any) -> Iterator[Any]:
         yield varied
 
 
+def series_keys(series: Any) -> set[str]:
+    """Return the keys that a series of a file has, in the rows of its `vary` too."""
+    if not isinstance(series, dict):
+        return set()
+    tables = series.get("vary", ())
+    rows = (
+        row
+        for table in (tables if isinstance(tables, list) else [tables])
+        for row in (table.values() if isinstance(table, dict) else ())
+    )
+    return {*series, *(key for row in rows if isinstance(row, dict) for key in row)} - {"vary"}
+
+
 def _rows(table: Any) -> list[tuple[str, dict[str, Any]]]:
     """Return the labels and keys of a table of `vary`."""
     rows = list(table.items()) if isinstance(table, dict) else []
@@ -476,8 +405,8 @@ def _rows(table: Any) -> list[tuple[str, dict[str, Any]]]:
     return rows
 
 
-class ExperimentConfig(Record):
-    """One experiment on one dataset: classes x series x budgets x repetitions.
+class ExperimentTexts(Record):
+    """Texts, figures and statements of an experiment: no number depends on them.
 
     Attributes
     ----------
@@ -487,44 +416,55 @@ class ExperimentConfig(Record):
         What a whole run took, on two cores.
     open : tuple of str
         What the paper leaves open, and our choice.
+    figures : tuple of FigureConfig
+        Further figures.
+    beyond : bool
+        Whether the dataset is not in the paper, or of our own claims held out.
+    baseline : str
+        Series of the published setting, which others beat.
+    """
+
+    title: str
+    paper: str = ""
+    minutes: Positive | None = Field(None, exclude=True)
+    open: tuple[str, ...] = ()
+    figure: FigureConfig = FigureConfig()
+    figures: tuple[FigureConfig, ...] = ()
+    published: tuple[PublishedConfig, ...] = ()
+    claims: tuple[ClaimConfig, ...] = ()
+    beyond: bool = False
+    baseline: str = ""
+
+
+class ExperimentConfig(ExperimentTexts):
+    """One experiment on one dataset: classes x series x budgets x repetitions.
+
+    A kind of experiment that has settings of its own, or series with some, extends it
+    (`covdp.experiments.driver.ExperimentKind`).
+
+    Attributes
+    ----------
     kind : str
         A row of covdp.experiments.kinds.
     source : SourceConfig, optional
         Simulated records, in place of images.
-    beyond : bool
-        Whether the dataset is not in the paper, or of our own claims held out.
     variant : str
         What tells apart two runs on one dataset; small letters, digits and hyphens.
-    figures : tuple of FigureConfig
-        Further figures.
     size : int, optional
         Side of the images, in pixels; the dataset's least by default.
     classes : tuple of int, optional
         Labels to run; all by default.
     budgets : tuple of float
         Not empty.
-    baseline : str
-        Series of the published setting, which others beat.
     mechanisms : tuple of SeriesConfig
         Not empty. In a file a series may have tables ``vary``, whose rows have a label and keys: it
         then stands for a series of every choice of a row of each table, and labels follow its own.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
-    title: str
-    paper: str = ""
-    minutes: Positive | None = Field(None, exclude=True)
-    open: tuple[str, ...] = ()
     kind: str = "error"
-    nights: NightsConfig | None = None
     source: SourceConfig | None = None
-    composition: CompositionConfig | None = None
-    figure: FigureConfig = FigureConfig()
-    figures: tuple[FigureConfig, ...] = ()
-    published: tuple[PublishedConfig, ...] = ()
-    claims: tuple[ClaimConfig, ...] = ()
     dataset: str
-    beyond: bool = False
     variant: str = Field("", pattern=r"^([a-z0-9][a-z0-9-]*)?$")
     size: int | None = None
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
@@ -536,7 +476,6 @@ class ExperimentConfig(Record):
     budgets: tuple[Positive, ...] = ()
     delta: float | None = Field(None, gt=0, lt=1)
     alpha: float | None = Field(None, gt=1)
-    baseline: str = ""
     repetitions: int = Field(100, ge=2)
     seed: int = Field(ge=0, lt=2**63)
     mechanisms: tuple[SeriesConfig, ...] = ()
@@ -566,7 +505,7 @@ class ExperimentConfig(Record):
     @property
     def on_images(self) -> bool:
         """True if the experiment runs on images, not on simulated records."""
-        return self.source is None and self.composition is None
+        return self.source is None
 
     @property
     def simulated(self) -> tuple[tuple[str, int, int], ...]:
@@ -595,14 +534,16 @@ class ExperimentConfig(Record):
                 claims.append(claim.model_copy(update={"labels": labels}))
         return self.model_copy(update={"claims": tuple(claims)})
 
+    def definition_of(self, series: SeriesConfig) -> str:
+        """Return the definition of privacy of a series: its own, or that of the experiment."""
+        own = series.definition if isinstance(series, DefinedSeries) else None
+        return own or self.definition
+
     def budget(self, value: float, series: SeriesConfig | None = None) -> Budget:
         """Return the budget of one row, in the definition of its series or of the experiment."""
-        return budget_from(
-            (series and series.definition) or self.definition,
-            value,
-            delta=(series and series.delta) or self.delta,
-            alpha=self.alpha,
-        )
+        definition = self.definition if series is None else self.definition_of(series)
+        delta = series.delta if isinstance(series, DefinedSeries) else None
+        return budget_from(definition, value, delta=delta or self.delta, alpha=self.alpha)
 
     @field_validator("mechanisms", mode="before")
     @classmethod
@@ -625,9 +566,6 @@ class ExperimentConfig(Record):
         for figure in (self.figure, *self.figures):
             for name in figure.series:
                 require_known("curve", name, curves, f"curves are {', '.join(curves)}")
-        for kind in ("composition", "nights"):
-            if (self.kind == kind) != bool(getattr(self, kind)):
-                raise ConfigError(f"[{kind}] is what kind {kind} is, found {self.kind!r}")
         if not (self.budgets and self.mechanisms):
             raise ConfigError("an experiment needs budgets and [[mechanisms]]")
         return self

@@ -85,6 +85,13 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
         "kendall": "covdp.addons.papers.kendall:Kendall",
     },
     "readers": {"maps": "covdp.addons.partners.maps:read_maps"},
+    "mechanisms": {
+        "extrinsic-gaussian": "covdp.addons.papers.baselines:EXTRINSIC_GAUSSIAN",
+        "euclidean-laplace": "covdp.addons.papers.baselines:EUCLIDEAN_LAPLACE",
+        "projected-euclidean-laplace": "covdp.addons.papers.baselines:PROJECTED_LAPLACE",
+        "landmark-laplace": "covdp.addons.papers.baselines:LANDMARK_LAPLACE",
+        "generalized-gaussian": "covdp.addons.papers.baselines:GENERALIZED_GAUSSIAN",
+    },
     "samplers": {"chain": "covdp.addons.papers.chains:ChainSettings"},
     "table_drafts": {"table": "covdp.addons.hospital.table_draft:TABLE_DRAFTS"},
     "tables": {"stream": "covdp.addons.nights.release:StreamConfig"},

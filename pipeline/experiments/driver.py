@@ -15,15 +15,16 @@ from functools import cache, partial
 from itertools import groupby, product
 from operator import attrgetter
 from time import perf_counter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from covdp import __version__, mean
 from covdp.arrays import FloatArray
-from covdp.config import ExperimentConfig, SeriesConfig
-from covdp.errors import ConvergenceError, DomainError, UndefinedError
+from covdp.config import ExperimentConfig, PersonSeries, SeriesConfig
+from covdp.errors import ConvergenceError, DomainError, UndefinedError, require_known
 from covdp.geometry import Manifold, Point
 from covdp.geometry.manifold import EmbeddedManifold
 from covdp.mean import DrawnFootpoints, MeanSetup, Records, Release, SinglePlan
@@ -107,6 +108,42 @@ RADIUS_LEVEL = 0.95
 """Confidence of the regions whose radius is written down."""
 
 
+class ErrorSeries(PersonSeries):
+    """A series whose means are held against the true ones.
+
+    Attributes
+    ----------
+    measure : {"distance", "frobenius", "vech", "chord"}
+        How the error is measured: in the manifold, or as stored.
+    aligned : bool
+        Whether outlines are rotated onto each other first.
+    footpoint_distance : float, optional
+        Of footpoint ``at``.
+    """
+
+    measure: Literal["distance", "frobenius", "vech", "chord"] = "distance"
+    aligned: bool = True
+    footpoint_distance: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+
+class ErrorExperiment(ExperimentConfig):
+    """An experiment whose series are `ErrorSeries`."""
+
+    mechanisms: tuple[ErrorSeries, ...] = ()
+
+
+def unit_of(series: SeriesConfig) -> str:
+    """Return the name in `UNITS` of what a series makes records of."""
+    return series.records if isinstance(series, PersonSeries) else "persons"
+
+
+def check_units(config: ExperimentConfig) -> None:
+    """Refuse records that are not known."""
+    for series in config.mechanisms:
+        way = "ours-persons.toml has one of each"
+        require_known("kind of records", unit_of(series), UNITS, way)
+
+
 class Setting(NamedTuple):
     """What all cells of a class share: the config, the public domain and the geometry."""
 
@@ -132,11 +169,14 @@ def budget_of(budget: Budget, most: int, unit: str) -> Budget:
     return for_one_of_group(budget, most) if UNITS[unit].group else budget
 
 
-class Cell(NamedTuple):
+Series = TypeVar("Series", bound=SeriesConfig, covariant=True)
+
+
+class Cell(NamedTuple, Generic[Series]):
     """One class, series and budget, with all repetitions."""
 
     label: int
-    series: SeriesConfig
+    series: Series
     value: float
 
     @property
@@ -145,7 +185,11 @@ class Cell(NamedTuple):
         return f"{self.label}/{self.series.series}/{self.value!r}"
 
 
-CellRows: TypeAlias = Iterator[tuple[Cell, dict[str, Any]]]
+AnyCell: TypeAlias = Cell[SeriesConfig]
+"""A cell of any kind of experiment."""
+
+
+CellRows: TypeAlias = Iterator[tuple[AnyCell, dict[str, Any]]]
 """Cells that are done, each with the columns of its rows."""
 
 
@@ -169,8 +213,8 @@ class ExperimentKind:
     read : callable, optional
         Run and label → what is worked on, and what is public of it; the records of a class, where
         it is left out.
-    keys : tuple of str
-        Keys of a series that it uses and not all kinds do.
+    config : type of ExperimentConfig
+        Its settings, with those of its series.
     on_images : bool
         Whether it must have images: simulated records will not do.
     together : bool
@@ -190,16 +234,22 @@ class ExperimentKind:
     cells: Callable[..., CellRows] | None = None
     parallel: bool = True
     read: Callable[[Any, int], tuple[Any, Setting]] | None = None
-    keys: tuple[str, ...] = ()
-    footpoints: "Callable[[ClassData, Setting, Sequence[Cell]], Footpoints] | None" = None
+    config: type[ExperimentConfig] = ExperimentConfig
+    footpoints: "Callable[[ClassData, Setting, Sequence[AnyCell]], Footpoints] | None" = None
     on_images: bool = False
     together: bool = False
     useful: bool = False
-    check: Callable[[ExperimentConfig], None] = lambda config: None
+    check: Callable[[Any], None] = lambda config: None
     table: tuple[str, Callable[[ExperimentConfig], Mapping[str, Rows]]] | None = None
 
+    @property
+    def series(self) -> type[SeriesConfig]:
+        """Settings of a series."""
+        model: type[SeriesConfig] = get_args(self.config.model_fields["mechanisms"].annotation)[0]
+        return model
 
-def all_cells(config: ExperimentConfig, labels: Iterable[int]) -> list[Cell]:
+
+def all_cells(config: ExperimentConfig, labels: Iterable[int]) -> list[AnyCell]:
     """Return the cells of an experiment in the order of its table."""
     return [Cell(*each) for each in product(labels, config.mechanisms, config.budgets)]
 
@@ -211,19 +261,19 @@ def stream_seed(config: ExperimentConfig, key: str) -> int:
     return int(state[0])
 
 
-Work: TypeAlias = Callable[[Any, Setting, Cell, np.random.Generator], dict[str, Any]]
+Work: TypeAlias = Callable[[Any, Setting, Cell[Any], np.random.Generator], dict[str, Any]]
 """What was read, what is public, a cell and its stream → the columns of all its repetitions."""
 
 
 def one_by_one(
     work: Work, ready: Callable[[Any, Setting], Any] = lambda data, setting: data
-) -> Callable[[Any, Setting, Sequence[Cell]], CellRows]:
+) -> Callable[[Any, Setting, Sequence[AnyCell]], CellRows]:
     """Return what computes pending cells of a class one after another, each by `work`.
 
     `ready` does what all of them share.
     """
 
-    def cells(data: Any, setting: Setting, pending: Sequence[Cell]) -> CellRows:
+    def cells(data: Any, setting: Setting, pending: Sequence[AnyCell]) -> CellRows:
         shared = ready(data, setting)
         for cell in pending:
             rng = np.random.default_rng(stream_seed(setting.config, cell.key))
@@ -235,7 +285,7 @@ def one_by_one(
 
 
 def finished(
-    name: str, setting: Setting, cell: Cell, values: Mapping[str, Any], seconds: float
+    name: str, setting: Setting, cell: AnyCell, values: Mapping[str, Any], seconds: float
 ) -> dict[str, Any]:
     """Return the columns of a cell whose repetitions were all done in so many seconds."""
     setup = describe_cell(name, int(np.max(values["n"])), cell, setting)
@@ -255,8 +305,8 @@ Footpoints: TypeAlias = Mapping[str, CellFootpoints]
 
 
 def prepared_series(
-    data: ClassData, setting: Setting, pending: Sequence[Cell], known: Footpoints
-) -> Iterator[tuple[MeanSetup, list[Cell]]]:
+    data: ClassData, setting: Setting, pending: Sequence[AnyCell], known: Footpoints
+) -> Iterator[tuple[MeanSetup, list[AnyCell]]]:
     """Yield what the pending cells of each series share, and these cells.
 
     What footpoints are drawn around is left out where all of them are `known`.
@@ -265,15 +315,15 @@ def prepared_series(
     for series, group in groupby(pending, key=attrgetter("series")):
         own, plan = list(group), series.plan
         if all(cell.key in known for cell in own):
-            yield MeanSetup(records(series.records), plan, None), own
+            yield MeanSetup(records(unit_of(series)), plan, None), own
             continue
         seed = stream_seed(setting.config, f"{data.label}/{series.series}/records")
         rng, size = np.random.default_rng(seed), setting.repetitions(series)
-        placed = records(series.records)
+        placed = records(unit_of(series))
         yield mean.prepare(placed, plan, size=size, rng=rng, nonprivate=True), own
 
 
-def draw_footpoints(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> Footpoints:
+def draw_footpoints(data: ClassData, setting: Setting, pending: Sequence[AnyCell]) -> Footpoints:
     """Draw the private footpoints of the `pending` cells of a class that pay for them."""
     drawn = dict[str, CellFootpoints]()
     for prepared, own in prepared_series(data, setting, pending, drawn):
@@ -292,7 +342,10 @@ def draw_footpoints(data: ClassData, setting: Setting, pending: Sequence[Cell]) 
 
 
 def run_cells(
-    data: ClassData, setting: Setting, pending: Sequence[Cell], footpoints: Footpoints | None = None
+    data: ClassData,
+    setting: Setting,
+    pending: Sequence[AnyCell],
+    footpoints: Footpoints | None = None,
 ) -> CellRows:
     """Compute the `pending` cells of one class and yield each one's columns.
 
@@ -311,16 +364,16 @@ def run_cells(
                 yield cell, job.result()
 
 
-def record_budget(data: ClassData, cell: Cell, setting: Setting) -> Budget:
+def record_budget(data: ClassData, cell: AnyCell, setting: Setting) -> Budget:
     """Return what one record of a cell may cost."""
     budget = setting.config.budget(cell.value, cell.series)
-    return budget_of(budget, data.most, cell.series.records)
+    return budget_of(budget, data.most, unit_of(cell.series))
 
 
 def columns(
     data: ClassData,
     prepared: MeanSetup,
-    cell: Cell,
+    cell: AnyCell,
     setting: Setting,
     footpoints: CellFootpoints | None = None,
 ) -> dict[str, Any]:
@@ -354,7 +407,8 @@ def columns(
     if not setting.manifold.flat and not np.isfinite(distance).all():
         return setup | {"status": "not representable"}
     embedded = MECHANISMS[cell.series.mechanism].embedded
-    exact = cell.series.measure == "distance" or (embedded and cell.series.measure != "vech")
+    how = measure_of(cell.series)
+    exact = how == "distance" or (embedded and how != "vech")
     return setup | {
         "status": "ok",
         **split_columns(prepared.plan, budget, release.steps),
@@ -395,7 +449,7 @@ def named_columns(config: ExperimentConfig, label: int, name: str, key: str) -> 
 
 
 def cell_columns(
-    config: ExperimentConfig, cell: Cell, name: str, manifold: Manifold
+    config: ExperimentConfig, cell: AnyCell, name: str, manifold: Manifold
 ) -> dict[str, Any]:
     """Return the columns of a cell that its config says, and the name of its class."""
     series = cell.series
@@ -406,7 +460,7 @@ def cell_columns(
         "mechanism": series.mechanism,
         "series": series.series,
         "sampler": series.sampler,
-        "definition": series.definition or config.definition,
+        "definition": config.definition_of(series),
         "budget": cell.value,
         **footpoint_columns(series.plan),
         "distance": distance_name(series, manifold),
@@ -454,7 +508,7 @@ def split_columns(plan: mean.Plan, budget: Budget, steps: Sequence[mean.Step]) -
     return columns
 
 
-def describe_cell(name: str, n: int, cell: Cell, setting: Setting) -> dict[str, Any]:
+def describe_cell(name: str, n: int, cell: AnyCell, setting: Setting) -> dict[str, Any]:
     """Return the columns that are known before anything is drawn."""
     config, series, manifold = setting.config, cell.series, setting.manifold
     plan = series.plan if isinstance(series.plan, SinglePlan) else SinglePlan()
@@ -470,13 +524,18 @@ def describe_cell(name: str, n: int, cell: Cell, setting: Setting) -> dict[str, 
 
 
 MEASURES = {"frobenius": "Frobenius", "vech": "half-vectorisation", "chord": "chord"}
-"""What the distances of `SeriesConfig.measure` are called, but for the manifold's own."""
+"""What the distances of `ErrorSeries.measure` are called, but for the manifold's own."""
+
+
+def measure_of(series: SeriesConfig) -> str:
+    """Return how the errors of a series are measured."""
+    return series.measure if isinstance(series, ErrorSeries) else "distance"
 
 
 def distance_name(series: SeriesConfig, manifold: Manifold) -> str:
     """Return in which distance the errors of a series are measured, as `measure` measures them."""
-    if series.measure != "distance":
-        return MEASURES[series.measure]
+    if (how := measure_of(series)) != "distance":
+        return MEASURES[how]
     if MECHANISMS[series.mechanism].embedded and isinstance(manifold, EmbeddedManifold):
         return manifold.embedding_metric
     return manifold.metric
@@ -494,12 +553,13 @@ def measure(
     """
     manifold = records.manifold
     embedded = MECHANISMS[series.mechanism].embedded
-    if series.measure == "distance" and not embedded:
+    how = measure_of(series)
+    if how == "distance" and not embedded:
         if distances is not None:
             return distances
         return release.space.dist(records.frechet.point, release.outputs)
     apart = release.points - records.on_manifold(records.frechet.point)
-    if series.measure == "vech":
+    if how == "vech":
         rows, columns = np.tril_indices(apart.shape[-1])
         return np.asarray(np.linalg.norm(apart[..., rows, columns], axis=-1))
     axes = tuple(range(-len(manifold.point_shape), 0))

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covdp.arrays import FloatArray, ImageArray, evenly
-from covdp.config import ExperimentConfig
+from covdp.config import ExperimentConfig, ExperimentTexts
 from covdp.datasets import Card, ImageSource, find_card, open_dataset
 from covdp.datasets.source import Splits
 from covdp.descriptors import (
@@ -155,9 +155,7 @@ class Run:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-TEXTS = {
-    "title", "paper", "open", "figure", "figures", "published", "claims", "baseline", "beyond",
-}  # fmt: skip
+TEXTS = set(ExperimentTexts.model_fields)
 """Keys of an experiment on which no number depends."""
 
 
@@ -180,7 +178,7 @@ def check_results(run: Run, images: str = "") -> dict[str, Any]:
     settings = {**config, "dataset": str(card.resolve() if card.is_file() else card)}
     settings |= {"images": images} if images else {}
     before = _settings_before(run)
-    others = [key for key in settings if before.get(key, settings[key]) != settings[key]]
+    others = [key for key in settings if not _alike(before.get(key, settings[key]), settings[key])]
     if others:
         pairs = ((key, before[key], settings[key]) for key in others)
         differ = (
@@ -193,6 +191,15 @@ def check_results(run: Run, images: str = "") -> dict[str, Any]:
             f"{run.table}"
         )
     return settings
+
+
+def _alike(before: Any, now: Any) -> bool:
+    """Return True if settings are equal, but for keys that one of two versions does not have."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        return all(_alike(before[key], now[key]) for key in before.keys() & now.keys())
+    if isinstance(before, list) and isinstance(now, list):
+        return len(before) == len(now) and all(map(_alike, before, now))
+    return bool(before == now)
 
 
 def _settings_before(run: Run) -> dict[str, Any]:

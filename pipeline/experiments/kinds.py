@@ -7,8 +7,10 @@ from typing import Protocol
 from covdp.config import ExperimentConfig
 from covdp.experiments.driver import (
     ClassData,
+    ErrorExperiment,
     ExperimentKind,
     Setting,
+    check_units,
     draw_footpoints,
     run_cells,
 )
@@ -25,7 +27,8 @@ EXPERIMENT_KINDS = Registry[ExperimentKind](
             ),
             cells=run_cells,
             footpoints=draw_footpoints,
-            keys=("definition", "delta", "measure", "records", "footpoint_distance"),
+            config=ErrorExperiment,
+            check=check_units,
             useful=True,
         ),
     },

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from covdp import mean
-from covdp.config import ExperimentConfig, SeriesConfig
+from covdp.config import Count, ExperimentConfig, SampledSeries
 from covdp.datasets import find_card
 from covdp.descriptors import describe
 from covdp.errors import ConfigError, require_known
@@ -91,6 +92,39 @@ def batches(times: int, n: int) -> Iterator[range]:
     return (range(start, min(start + size, times)) for start in range(0, times, size))
 
 
+class RareSeries(SampledSeries):
+    """A series of samples that may have rare images among their own.
+
+    Attributes
+    ----------
+    rare : str
+        Images unlike the class among its own.
+    rare_share : float
+        Expected share of these.
+    """
+
+    rare: str = "none"
+    rare_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+
+class ComparedSeries(RareSeries):
+    """A series of pairs of samples.
+
+    Attributes
+    ----------
+    n_other : int, optional
+        Records of the second sample.
+    change : str
+        What the second sample is of, beside the class.
+    amount : float
+        How much is changed.
+    """
+
+    n_other: Count | None = None
+    change: str = "none"
+    amount: float = 0.0
+
+
 SAME, OTHER = "none", "class"
 """What `change` of a series may be, beside `CHANGES`: the same class, the next one."""
 
@@ -106,12 +140,16 @@ class Populations:
     made: dict[tuple[Any, ...], Population] = field(default_factory=dict)
 
     def of(
-        self, setting: Setting, series: SeriesConfig, change: tuple[str, float] = (SAME, 0.0)
+        self,
+        setting: Setting,
+        series: RareSeries,
+        change: tuple[str, float] = (SAME, 0.0),
+        total: int | None = None,
     ) -> Population:
         """Return the class as it is or changed, with the rare records of a series; made once."""
-        key = change, series.rare, series.total
+        key = change, series.rare, total
         if key not in self.made:
-            labels = PUBLIC_LABELS if series.total is None else Labels(series.total)
+            labels = PUBLIC_LABELS if total is None else Labels(total)
             points = self.others.get(change, self.points)
             self.made[key] = population(points, setting, self.rare.get(series.rare), labels)
         return self.made[key]
@@ -125,27 +163,31 @@ def check_populations(config: ExperimentConfig) -> None:
     ConfigError
         One line: what was asked, why it means nothing, what to choose.
     """
-    for series in config.mechanisms:
-        require_known("change", series.change, [SAME, OTHER, *CHANGES], "ours-tests.toml has some")
-        rare = [SAME, *RARE]
-        require_known("kind of rare images", series.rare, rare, "ours-regions.toml has all")
-        if series.rare_share and series.of != "sample":
-            raise ConfigError(
-                f"series {series.series!r}: where rare images are among those of a class only the "
-                f'mean of the sample is known, found of = "{series.of}"; write of = "sample"'
-            )
+    changes, rare = [SAME, OTHER, *CHANGES], [SAME, *RARE]
+    compared, mixed = _series_of(config)
+    for series in compared:
+        require_known("change", series.change, changes, "ours-tests.toml has some")
+    for one in mixed:
+        require_known("kind of rare images", one.rare, rare, "ours-regions.toml has all")
     labels = config.classes or range(len(find_card(config.dataset).classes))
-    if len(labels) < 2 and any(series.change == OTHER for series in config.mechanisms):
+    if len(labels) < 2 and any(series.change == OTHER for series in compared):
         raise ConfigError(
             f"{config.name} compares a class with the next, and has {len(labels)}; give two or more"
         )
+
+
+def _series_of(config: ExperimentConfig) -> tuple[list[ComparedSeries], list[RareSeries]]:
+    """Return the series with second samples, and those with rare images, of a config."""
+    compared = [one for one in config.mechanisms if isinstance(one, ComparedSeries)]
+    return compared, [one for one in config.mechanisms if isinstance(one, RareSeries)]
 
 
 def read_populations(run: Run, label: int) -> tuple[Populations, Setting]:
     """Return a class and all that it is compared with, as records in the chart."""
     setting, config = image_setting(run), run.config
     others = dict[tuple[str, float], Point]()
-    for kind, amount in dict.fromkeys((item.change, item.amount) for item in config.mechanisms):
+    compared, mixed = _series_of(config)
+    for kind, amount in dict.fromkeys((item.change, item.amount) for item in compared):
         if kind == OTHER:
             after = run.labels.index(label) + 1
             other = run.labels[after % len(run.labels)]
@@ -155,7 +197,7 @@ def read_populations(run: Run, label: int) -> tuple[Populations, Setting]:
             change = partial(CHANGES[kind], amount=amount, rng=rng)
             others[kind, amount] = placed_images(run, label, config.splits, change)
     rare, shape = dict[str, Point](), run.images.shape
-    for kind in dict.fromkeys(series.rare for series in config.mechanisms if series.rare != SAME):
+    for kind in dict.fromkeys(series.rare for series in mixed if series.rare != SAME):
         rng = np.random.default_rng(stream_seed(config, f"{label}/{kind}"))
         points = describe(rare_images(kind, shape, rng), config.descriptor, config.eta)
         rare[kind] = place(points, setting)

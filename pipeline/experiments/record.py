@@ -22,7 +22,7 @@ from covdp.datasets import Card, classes_per_person, find_card, origin
 from covdp.datasets.source import Selection
 from covdp.descriptors import DESCRIPTORS
 from covdp.errors import DatasetError, MissingError
-from covdp.experiments.driver import UNITS, Setting, all_cells, cell_columns
+from covdp.experiments.driver import UNITS, Setting, all_cells, cell_columns, unit_of
 from covdp.experiments.images import Run, image_setting
 from covdp.experiments.kinds import EXPERIMENT_KINDS, drawn_labels, source_of
 from covdp.geometry import MANIFOLDS
@@ -56,7 +56,7 @@ def guarantees(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[
         budget = _largest(config, series)
         reason = uncertified(config, series)
         promise = reason or _promise(budget, config, series, sum(n_by_class.values()))
-        if not reason and persons_of(config) is not None and UNITS[series.records].group:
+        if not reason and persons_of(config) is not None and UNITS[unit_of(series)].group:
             promise += ", for persons with at most as many images as the one with most here has"
         out[series.series] = promise
     return out
@@ -67,11 +67,11 @@ def uncertified(config: ExperimentConfig, series: SeriesConfig) -> str:
     budget = _largest(config, series)
     if isinstance(budget, RaoDP | KLDP | MCDP):
         return f"never certified: {budget} is a label that bounds no (ε, δ)"
-    if persons_of(config) is not None and not UNITS[series.records].protects:
+    if persons_of(config) is not None and not UNITS[unit_of(series)].protects:
         return f"none for persons: {budget} protects one image, and a person may have many"
-    if series.footpoint_distance is not None:
+    if isinstance(plan := series.plan, SinglePlan) and not plan.private:
         return (
-            f"none: its footpoint is {series.footpoint_distance:g} from the true mean, which only "
+            f"none: its footpoint is {plan.footpoint_distance:g} from the true mean, which only "
             "who knows the records can place"
         )
     if series.sampler == "chain":
@@ -295,7 +295,7 @@ def _persons(config: ExperimentConfig, chosen: Selection) -> tuple[str, ...]:
 
 def _unit(config: ExperimentConfig) -> str:
     """Return what one record is."""
-    if config.composition is not None:
+    if EXPERIMENT_KINDS[config.kind].table is not None:
         return "query"
     if config.source is None:
         return unit(config)

@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from covdp.config import ExperimentConfig, SeriesConfig, TargetsConfig
+from covdp.config import ExperimentConfig, SeriesConfig, TargetsConfig, series_keys
 from covdp.datasets import beside, find_card
 from covdp.descriptors import DESCRIPTORS, descriptors_for, require_descriptor_for
 from covdp.errors import ConfigError, require_known
-from covdp.experiments.driver import UNITS
+from covdp.experiments.driver import ExperimentKind
 from covdp.experiments.images import require_public
 from covdp.experiments.kinds import EXPERIMENT_KINDS, SOURCES, source_of
 from covdp.geometry import MANIFOLDS
 from covdp.geometry.covariances import covariances_of
 from covdp.mean import SinglePlan, pays_footpoint
+from covdp.mean.plan import NOT_PRIVATE
 from covdp.mechanisms import MECHANISMS, no_footpoint, refusal
 from covdp.mechanisms.base import SAMPLERS, small
 from covdp.registry import Registry
@@ -124,7 +125,10 @@ def _read(source: str | Path, asked: Mapping[str, Any]) -> list[ExperimentConfig
         require_known("experiment", source, ["all", *EXPERIMENTS], way)
         path, words = EXPERIMENTS[source], ["reproduce", source]
     fields = read_toml(path, ConfigError, "experiment")
-    own = bool({"source", "composition"} & fields.keys())
+    name = str(fields.get("kind", ExperimentConfig.model_fields["kind"].default))
+    kind = _kind(name, made="source" in fields)
+    _refuse_keys_of_others(fields, name, path)
+    own = "source" in fields or kind.table is not None
     changes = {key: value for key, value in asked.items() if not own or key != "descriptor"}
     options = [word for key, value in changes.items() for word in (f"--{key}", str(value))]
     targets = _targets(fields, path, own)
@@ -138,7 +142,7 @@ def _read(source: str | Path, asked: Mapping[str, Any]) -> list[ExperimentConfig
                 f"{moved}; choose another descriptor"
             )
     configs = [
-        parse(ExperimentConfig, {**fields, **target, **changes}, " ".join([str(path), *options]))
+        parse(kind.config, {**fields, **target, **changes}, " ".join([str(path), *options]))
         for target in targets
     ]
     if moved is not None:
@@ -151,6 +155,33 @@ def _read(source: str | Path, asked: Mapping[str, Any]) -> list[ExperimentConfig
     ]
 
 
+def _kind(name: str, *, made: bool) -> ExperimentKind:
+    """Return a kind of experiment by its name; `made` says that records are simulated."""
+    kinds = [*EXPERIMENT_KINDS]
+    require_known("kind of experiment", name, kinds, f"known are {', '.join(kinds)}")
+    if EXPERIMENT_KINDS[name].on_images and made:
+        raise ConfigError(f"kind {name} runs on images; name a dataset in place of [source]")
+    return EXPERIMENT_KINDS[name]
+
+
+def _refuse_keys_of_others(fields: Mapping[str, Any], name: str, path: Path) -> None:
+    """Refuse keys that other kinds take, and name these; keys of no kind are refused later."""
+    own = EXPERIMENT_KINDS[name]
+    for key in sorted(fields.keys() - own.config.model_fields.keys() - {"datasets"}):
+        if users := [x for x, row in EXPERIMENT_KINDS.items() if key in row.config.model_fields]:
+            raise ConfigError(f"{path}: [{key}] is what kind {', '.join(users)} is, found {name!r}")
+    given = fields.get("mechanisms")
+    for series in given if isinstance(given, list) else ():
+        for key in sorted(series_keys(series) - own.series.model_fields.keys()):
+            if users := [
+                x for x, row in EXPERIMENT_KINDS.items() if key in row.series.model_fields
+            ]:
+                raise ConfigError(
+                    f"series {series.get('series')!r}: {key} is for kind {', '.join(users)}, and "
+                    f"kind {name} does not use it; leave it out"
+                )
+
+
 def _with_guarantee(config: ExperimentConfig) -> ExperimentConfig:
     """Return a config, moved to the manifold of its descriptor, without refused series.
 
@@ -159,7 +190,7 @@ def _with_guarantee(config: ExperimentConfig) -> ExperimentConfig:
     reasons = {
         series.series: refusal(
             series.mechanism,
-            series.definition or config.definition,
+            config.definition_of(series),
             config.manifold,
             series.sampler,
         )
@@ -253,13 +284,9 @@ def check(config: ExperimentConfig) -> None:
     ConfigError, DatasetError
         One line: what was asked, why it means nothing, what to choose.
     """
-    kinds = [*EXPERIMENT_KINDS]
-    require_known("kind of experiment", config.kind, kinds, f"known are {', '.join(kinds)}")
-    kind = EXPERIMENT_KINDS[config.kind]
-    if kind.on_images and not config.on_images:
-        raise ConfigError(f"kind {config.kind} runs on images; name a dataset in place of [source]")
+    kind = _kind(config.kind, made=config.source is not None)
     for series in config.mechanisms:
-        _check_series(series, config.kind)
+        _check_series(series)
     if kind.table is None:
         _check_records(config)
     kind.check(config)
@@ -278,17 +305,10 @@ def _check_records(config: ExperimentConfig) -> None:
         _check_combinations(config, manifold)
 
 
-def _check_series(series: SeriesConfig, kind: str) -> None:
-    for key in sorted(series.model_fields_set.difference(EXPERIMENT_KINDS[kind].keys)):
-        if users := [name for name, row in EXPERIMENT_KINDS.items() if key in row.keys]:
-            raise ConfigError(
-                f"series {series.series!r}: {key} is for kind {', '.join(users)}, and kind "
-                f"{kind} does not use it; leave it out"
-            )
-    require_known("kind of records", series.records, UNITS, "ours-persons.toml has one of each")
+def _check_series(series: SeriesConfig) -> None:
     for name in (series.mechanism, series.footpoint_mechanism):
         require_known("mechanism", name, MECHANISMS, "`covdp mechanisms` lists them")
-    if series.footpoint_distance is not None and not MECHANISMS[series.mechanism].wrapped:
+    if series.footpoint == NOT_PRIVATE and not MECHANISMS[series.mechanism].wrapped:
         able = ", ".join(name for name, family in MECHANISMS.items() if family.wrapped)
         raise ConfigError(
             f"series {series.series!r}: {series.mechanism} reads no footpoint, so that it can be "
@@ -333,6 +353,6 @@ def _check_combinations(config: ExperimentConfig, manifold: str) -> None:
         if isinstance(series.plan, SinglePlan) and pays_footpoint(series.plan):
             names.append((series.footpoint_mechanism, "exact"))
         for name, sampler in names:
-            reason = refusal(name, series.definition or config.definition, manifold, sampler)
+            reason = refusal(name, config.definition_of(series), manifold, sampler)
             if reason is not None:
                 raise ConfigError(f"series {series.series!r}: {reason}")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 from covdp import __version__
 from covdp.config import SeriesConfig
 from covdp.errors import MissingError
-from covdp.experiments.driver import Cell, ClassData, Footpoints, Setting, all_cells
+from covdp.experiments.driver import AnyCell, ClassData, Footpoints, Setting, all_cells
 from covdp.experiments.images import (
     Run,
     check_results,
@@ -163,7 +163,7 @@ def draw_class(run: Run, label: int) -> None:
             release(run, what, chosen, records)
 
 
-def _pending(run: Run, what: ClassSeries) -> list[Cell]:
+def _pending(run: Run, what: ClassSeries) -> list[AnyCell]:
     todo, name = set(row_writer(run).pending()), what.series.series
     cells = all_cells(run.config, [what.label])
     return [cell for cell in cells if cell.key in todo and cell.series.series == name]

@@ -15,12 +15,19 @@ from numpy.typing import NDArray
 from covdp.arrays import FloatArray, evenly
 from covdp.config import ExperimentConfig, SeriesConfig
 from covdp.errors import ConvergenceError, DomainError, UndefinedError
-from covdp.experiments.driver import ClassData, Setting, admitted, budget_of, stream_seed
+from covdp.experiments.driver import (
+    ClassData,
+    Setting,
+    admitted,
+    budget_of,
+    stream_seed,
+    unit_of,
+)
 from covdp.experiments.images import Run, class_images, image_setting
 from covdp.experiments.kinds import EXPERIMENT_KINDS
 from covdp.files import write_whole
 from covdp.geometry import Manifold, Point
-from covdp.mean import AdaptivePlan, Records, draw, prepare
+from covdp.mean import AdaptivePlan, Records, SinglePlan, draw, prepare
 from covdp.mechanisms import MECHANISMS
 from covdp.mechanisms.noise import FloatNoise
 from covdp.parallel import side_by_side
@@ -43,7 +50,7 @@ def judged(config: ExperimentConfig) -> tuple[SeriesConfig, ...]:
         series
         for series in config.mechanisms
         if series.sampler == "exact" and not MECHANISMS[series.mechanism].embedded
-        if series.footpoint_distance is None
+        if not isinstance(series.plan, SinglePlan) or series.plan.private
     ]
     best = [series for series in sound if isinstance(series.plan, AdaptivePlan)] or sound
     chosen = [*(series for series in sound if series.series == config.baseline), *best[-1:]]
@@ -63,7 +70,7 @@ def _measured(run: Run) -> dict[str, Any]:
     """Return what is measured, as JSON values."""
     series, setting = judged(run.config), image_setting(run)
     data = [class_images(run, label) for label in run.labels]
-    records = [admitted(images, setting, series[-1].records) for images in data]
+    records = [admitted(images, setting, unit_of(series[-1])) for images in data]
     first, classes = records[0], list(zip(data, records, strict=True))
     true = np.stack([own.frechet.point for own in records])
     chosen = [evenly(own.placed, CLASSIFIED) for own in records]
@@ -103,7 +110,7 @@ def _means(
         drawn = []
         try:
             for (data, _), prepared in zip(classes, ready, strict=True):
-                budget = budget_of(setting.config.budget(value, series), data.most, series.records)
+                budget = budget_of(setting.config.budget(value, series), data.most, unit_of(series))
                 with np.errstate(over="ignore", invalid="ignore"):
                     noise = FloatNoise(_stream(data, setting, series, repr(value)))
                     drawn.append(draw(prepared, budget, noise=noise, size=DRAWS)[0].placed)

@@ -2,9 +2,9 @@
 
     style      colours, numbers and lists in words, the `Figure` record; scales, panels, shapes
     curves     error or time against budget or size, with captions computed from what is shown; the
-               bound and its tightness, time per step; what a paper prints, and ours
+               bound and its tightness, time per step
     timelines  what was read of released means, run after run, with bands
-    pictures   released means as correlations, outlines, sample tiles of public images
+    pictures   released means as correlations, sample tiles of public images
 
 Each chart is a static SVG and the Vega-Lite specification of the same picture, which stands in
 ``reports/charts.json`` but for its values. Next on the path: `covdp.report`.
@@ -13,12 +13,10 @@ Each chart is a static SVG and the Vega-Lite specification of the same picture, 
 from covdp.figures.curves import bars as bars
 from covdp.figures.curves import class_titles as class_titles
 from covdp.figures.curves import curves as curves
-from covdp.figures.curves import printed_numbers as printed_numbers
 from covdp.figures.curves import steps as steps
 from covdp.figures.curves import tightness as tightness
 from covdp.figures.pictures import matrices as matrices
 from covdp.figures.pictures import montage as montage
-from covdp.figures.pictures import outlines as outlines
 from covdp.figures.style import PALETTE as PALETTE
 from covdp.figures.style import Figure as Figure
 from covdp.figures.style import definition_words as definition_words

@@ -3,10 +3,9 @@
 Any column may be along x, and panels may go by class, group or budget, as in the figure of a
 paper. With a single budget nothing is along x: each series is then a row of its own.
 
-Bars, one number for each of a few things; printed numbers beside ours, two marks a row.
+Bars, one number for each of a few things.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -405,9 +404,6 @@ def _sizes(table: Table) -> str:
     return "" if len(sizes) > 1 or has_n else f"n = {sizes.pop():,.0f}."
 
 
-PAPER, OURS = "Paper", "Ours"
-
-
 def bars(
     labels: Sequence[str],
     values: Sequence[float],
@@ -531,52 +527,4 @@ def steps(record: RunRecord) -> Figure | None:
         texts=[f"{number(seconds)} s" for _, seconds in record.steps],
         caption=f"Wall-clock time; {number(sum(s for _, s in record.steps))} s in all.",
         columns={"label": "step", "value": "seconds"},
-    )
-
-
-def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
-    """Draw printed numbers and ours as two marks in a row.
-
-    Parameters
-    ----------
-    lines : sequence of mapping
-        ``quantity``, ``unit`` ("s" for seconds, "" for none), and the numbers ``paper`` and
-        ``ours``, NaN where it was not run.
-
-    Returns
-    -------
-    Figure or None
-        None when there is no printed number, and when units of measurement differ: they have no
-        axis in common.
-    """
-    if len({line["unit"] for line in lines}) != 1:
-        return None
-    records = [
-        {"quantity": line["quantity"], "whose": whose, "value": float(line[whose.lower()])}
-        for line in lines
-        for whose in (PAPER, OURS)
-        if math.isfinite(line[whose.lower()])
-    ]
-    unit, names = str(lines[0]["unit"]), [str(line["quantity"]) for line in lines]
-    axis = Axis("", seconds=True) if unit == "s" else Axis(unit)
-    along = style.position(axis, np.array([record["value"] for record in records]), along=False)
-    chart = style.chart_of(
-        "printed",
-        x=channel("value:Q", **{**along, "title": along["title"] or None}),
-        y=style.down("quantity", names, 34),
-        whose=[PAPER, OURS],
-    )
-    numbers = "; ".join(
-        f"{line['quantity']}: {number(line['paper'])} in the paper, {number(line['ours'])} here"
-        for line in lines
-    )
-    return style.finish(
-        chart,
-        records,
-        name="printed",
-        title="Printed numbers and ours",
-        alt=f"Numbers that the paper prints and ours. {numbers}.",
-        caption="Diamond: as printed in the paper. Dot: the same quantity here.",
-        legend=(PAPER, OURS),
-        columns={"value": "seconds"} if unit == "s" else {},
     )

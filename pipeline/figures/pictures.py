@@ -1,4 +1,4 @@
-"""Pictures: released means as correlations, closed outlines, sample tiles of public images."""
+"""Pictures: released means as correlations, sample tiles of public images."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from covdp.arrays import FloatArray, ImageArray, check_images
 from covdp.figures import style
-from covdp.figures.style import INK, WIDTH, Figure, listing, number
+from covdp.figures.style import INK, WIDTH, Figure, number
 
 DARK = 0.179
 """Luminance below which white stands out more than black (equal contrast at √0.0525 − 0.05).
@@ -23,8 +23,6 @@ CELL = 44
 """Pixels of the square of one number in a matrix."""
 SPACING = 16
 """Pixels between matrices."""
-ACROSS = 6
-"""Outlines in a row."""
 GAP = 2
 """Pixels between two tiles, transparent."""
 
@@ -178,58 +176,14 @@ def _explained(features: Sequence[str]) -> str:
     from covdp.descriptors import DESCRIPTORS  # loads compiled code
 
     meanings = dict[str, str]()
-    for name in DESCRIPTORS:  # add-ons' are imported only where no other has these features
-        if not set(features) <= meanings.keys():
-            kind = DESCRIPTORS[name]
+    for name in DESCRIPTORS:  # no further than needed: the last are of add-ons
+        if meanings.keys() >= set(features):
+            break
+        if (kind := DESCRIPTORS.loaded([name]).get(name)) is not None:
             meanings |= zip(kind.features, kind.meanings, strict=True)
     groups = style.grouped((meanings.get(name, ""), name) for name in features)
     lines = (f"{', '.join(names)}: {words}" for words, names in groups.items() if words)
     return "".join(f"{line}. " for line in lines).rstrip()
-
-
-def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figure | None:
-    """Draw closed outlines, one row a series, at most six in a row, each as wide as its square.
-
-    Parameters
-    ----------
-    shapes : mapping of str to array-like, shape (count, landmarks, 2)
-        The outlines of each series.
-
-    Returns
-    -------
-    Figure or None
-        Figure, None when there is no outline.
-    """
-    if not shapes:
-        return None
-    records: list[dict[str, Any]] = [
-        {"line": row, "place": column, "order": order, "x": point[0], "y": point[1]}
-        for row, outlines_ in enumerate(shapes.values())
-        for column, outline in enumerate(outlines_[:ACROSS])
-        for order, point in enumerate(_scaled([*outline, outline[0]]))
-    ]
-    names = style.broken(range(len(shapes)), list(shapes), 18)
-    return style.finish(
-        style.chart_of("outlines", names=names),
-        records,
-        name="outlines",
-        title="Private outlines",
-        alt=f"Closed outlines in rows: {listing(shapes)}.",
-        caption="At most six of each, turned onto the true mean and scaled to one width: a shape "
-        "has neither place nor angle nor size. Records and true mean are not private.",
-        columns={"line": "row", "place": "outline", "order": "landmark"},
-    )
-
-
-def _scaled(outline: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Return an outline that reaches from −1 to 1 along its longer side, around 0."""
-    columns = list(zip(*outline, strict=True))
-    reach = max(max(column) - min(column) for column in columns) / 2
-    middle = [(max(column) + min(column)) / 2 for column in columns]
-    return [
-        [round((value - centre) / reach, 4) for value, centre in zip(point, middle, strict=True)]
-        for point in outline
-    ]
 
 
 def montage(images: ImageArray, columns: int) -> bytes:

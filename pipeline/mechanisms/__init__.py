@@ -5,8 +5,8 @@
 
 Read in this order: ``base.py`` (what a mechanism is), ``noise.py`` (the Gaussian noise of a
 release), ``wrapping.py`` (how accurate wrapped noise is, and what a footpoint changes),
-``additive.py`` (the simplest, and baselines of the papers), ``exponential.py`` with its exact laws
-``radial.py``. The Markov chains of the papers are in the add-on `covdp.addons.papers`.
+``additive.py`` (the simplest), ``exponential.py`` with its exact laws ``radial.py``. Baselines and
+Markov chains of the papers are in the add-on `covdp.addons.papers`.
 """
 
 from covdp.mechanisms import additive, exponential
@@ -31,11 +31,6 @@ MECHANISMS = Registry[Family](
             additive.TANGENT_GAUSSIAN,
             exponential.RL,
             exponential.KNG,
-            additive.EXTRINSIC_GAUSSIAN,
-            additive.EUCLIDEAN_LAPLACE,
-            additive.PROJECTED_LAPLACE,
-            additive.LANDMARK_LAPLACE,
-            additive.GENERALIZED_GAUSSIAN,
         )
     },
     word="mechanism",

@@ -260,9 +260,10 @@ def of_experiment(
     guarantees : mapping of str to str
         What each series guarantees at its largest budget, or why nothing.
     """
-    settings: Any = ExperimentConfig.model_construct(**config)
-    series = [SeriesConfig.model_construct(**item) for item in settings.mechanisms]
-    defaults = SeriesConfig.model_construct(series="", mechanism="")
+    model, series_model = _models_of(config.get("kind"))
+    settings: Any = model.model_construct(**config)
+    series = [series_model.model_construct(**item) for item in settings.mechanisms]
+    defaults = series_model.model_construct(series="", mechanism="")
     source, promises = settings.source or {}, set(guarantees.values())
     guarantee = promises.pop() if len(promises) == 1 else ""
     kind = source.get("kind")
@@ -272,7 +273,7 @@ def of_experiment(
         series=series,
         source={x: y for x, y in source.items() if words()["source_of"].get(x, kind) == kind},
         manifolds=source.get("manifolds") or (settings.manifold,),
-        made=settings.source or settings.composition,
+        made=settings.source or getattr(settings, "composition", None),
         title=title,
         classes=classes,
         guarantee=guarantee,
@@ -287,6 +288,16 @@ def of_experiment(
         for item in series
     }
     return sentences, {name: " ".join(text.split()) for name, text in texts.items()}
+
+
+def _models_of(kind: str | None) -> tuple[type[ExperimentConfig], type[SeriesConfig]]:
+    """Return the settings of a kind of experiment, and of its series; of one that has gone, few."""
+    from covdp.experiments.kinds import EXPERIMENT_KINDS  # a release has no kind
+
+    name = kind or str(ExperimentConfig.model_fields["kind"].default)
+    if name not in EXPERIMENT_KINDS:
+        return ExperimentConfig, SeriesConfig
+    return EXPERIMENT_KINDS[name].config, EXPERIMENT_KINDS[name].series
 
 
 def _sentences(template: str, **values: Any) -> Sentences:
@@ -310,9 +321,14 @@ def _environment() -> Any:
         "dataset": _dataset,
         "shown": lambda value: _listed(value) if isinstance(value, list | tuple) else value,
     }
-    readers = {name for name, family in MECHANISMS.items() if family.wrapped}  # of footpoints
-    environment.globals = {**environment.globals, "words": words(), "readers": readers}
+    own = {"words": words(), "reads_footpoint": _reads_footpoint}
+    environment.globals = {**environment.globals, **own}
     return environment
+
+
+def _reads_footpoint(mechanism: str) -> bool:
+    """Return True if the output of a mechanism depends on a footpoint."""
+    return mechanism in MECHANISMS and MECHANISMS[mechanism].wrapped
 
 
 def _listed(values: Any) -> str:

@@ -19,6 +19,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -234,10 +235,15 @@ def _with_functions(declared: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _function(name: str, path: Path) -> Callable[..., Any]:
-    """Return a function by its name; an add-on's is imported when it is called."""
-    if name.startswith("covdp.addons."):
-        return lambda *given, **named: _resolved(name, path)(*given, **named)
-    return _resolved(name, path)
+    """Return a function by its name; an add-on's is imported when it is called.
+
+    Where there are no add-ons it returns None, and its block drops out.
+    """
+    if not name.startswith("covdp.addons."):
+        return _resolved(name, path)
+    if find_spec("covdp.addons") is None:
+        return lambda *given, **named: None
+    return lambda *given, **named: _resolved(name, path)(*given, **named)
 
 
 def _resolved(name: str, path: Path) -> Callable[..., Any]:

@@ -48,11 +48,11 @@ from covdp.addons.audit.cases import (
     half_noise,
     misprinted_sigma,
 )
+from covdp.addons.papers.baselines import projected_profile
 from covdp.cli import main
 from covdp.errors import ConfigError, OutputError
 from covdp.geometry import vecd
 from covdp.mechanisms import MECHANISMS, FloatNoise, NoisyVector
-from covdp.mechanisms.additive import projected_profile
 from covdp.privacy import GDP, ApproxDP, Budget, PureDP, delta_of, gaussian_sigma
 from covdp.results import read_metadata
 from covdp.results.tables import AUDIT_SCHEMA, read_table

@@ -1,5 +1,6 @@
 """Results of one run are not written over by another, and the same run goes on."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -113,6 +114,21 @@ def test_an_edited_file_and_other_images_are_refused(
     save_images(0)
     Path("few.toml").write_text(re.sub('title = ".*"', 'title = "Another"', text))
     assert main(command) == 0
+
+
+def test_settings_that_one_version_does_not_have_are_not_compared(few: Path) -> None:
+    """A key more or less, of the run or of a series, is no other setting; a value is."""
+    command = ["run", "--config", "few.toml", "--out", "here"]
+    assert main(command) == 0
+    (kept,) = Path("here").glob("runs/*/settings.json")
+    before = json.loads(kept.read_text())
+    more = [{**series, "batch": 1} for series in before["mechanisms"]]
+    less = {key: value for key, value in before.items() if key != "alpha"}
+    kept.write_text(json.dumps({**less, "nights": None, "mechanisms": more}))
+    assert main(command) == 0
+    more[0]["scale"] = 2.0
+    kept.write_text(json.dumps({**before, "mechanisms": more}))
+    assert main(command) == 2
 
 
 def test_another_card_of_the_same_name_is_refused(few: Path) -> None:

@@ -19,6 +19,7 @@ from sample_runs import OURS, PAPER, SERIES, write_sample
 from scipy import stats
 
 from covdp.addons.nights.timelines import Scale, comparison, timeline
+from covdp.addons.papers.blocks import outlines, printed_numbers
 from covdp.errors import DatasetError
 from covdp.figures import (
     PALETTE,
@@ -30,9 +31,7 @@ from covdp.figures import (
     matrices,
     montage,
     number,
-    outlines,
     own_ids,
-    printed_numbers,
     steps,
     tightness,
 )

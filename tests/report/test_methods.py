@@ -13,7 +13,6 @@ from sample_documents import night_class_of, settings_of
 from sample_runs import write_sample
 
 from covdp import __version__
-from covdp.config import ExperimentConfig, SeriesConfig
 from covdp.descriptors import DESCRIPTORS
 from covdp.experiments import EXPERIMENT_KINDS, EXPERIMENTS, MAIN, load_experiments
 from covdp.experiments.kinds import SOURCES
@@ -216,26 +215,37 @@ def ran(settings: Mapping[str, Any]) -> str:
     return text(methods({"a": sentences}, series={"a": series}))
 
 
+def kind_of(key: str, where: str) -> str:
+    """Return the first kind of experiment whose config, or series, has a key."""
+    kinds = EXPERIMENT_KINDS.items()
+    return next(name for name, kind in kinds if key in getattr(kind, where).model_fields)
+
+
 @pytest.mark.parametrize("name", [*OTHER_EXPERIMENT, *OTHER_SERIES])
 def test_an_experiment_that_is_told_otherwise_reads_otherwise(name: str) -> None:
     """Each setting of an experiment and of a series is in its paragraph."""
     if name in OTHER_EXPERIMENT:
-        assert ran(EXPERIMENT | {name: OTHER_EXPERIMENT[name]}) != ran(EXPERIMENT)
+        own = EXPERIMENT | {"kind": kind_of(name, "config")}
+        assert ran(own | {name: OTHER_EXPERIMENT[name]}) != ran(own)
     if name in OTHER_SERIES:
+        own = EXPERIMENT | {"kind": kind_of(name, "series")}
         one = {**EXPERIMENT["mechanisms"][0], **WHERE.get(name, {})}
         other = one | {name: OTHER_SERIES[name]}
-        assert ran(EXPERIMENT | {"mechanisms": [other]}) != ran(EXPERIMENT | {"mechanisms": [one]})
+        assert ran(own | {"mechanisms": [other]}) != ran(own | {"mechanisms": [one]})
 
 
 def test_no_setting_of_an_experiment_is_left_out() -> None:
     """Every key of an experiment and of a series is changed above, and in tables every number."""
-    assert set(ExperimentConfig.model_fields) - LAYOUT <= set(OTHER_EXPERIMENT)
-    assert set(SeriesConfig.model_fields) - LAYOUT <= set(OTHER_SERIES)
+    kinds = EXPERIMENT_KINDS.values()
+    keys = {key for kind in kinds for key in kind.config.model_fields}
+    assert keys - LAYOUT == set(OTHER_EXPERIMENT)
+    assert {key for kind in kinds for key in kind.series.model_fields} - LAYOUT == set(OTHER_SERIES)
     for table in ("nights", "source", "composition"):
         told = dict(OTHER_EXPERIMENT[table])
         for name, value in told.items():
             other = told | {name: [91] if isinstance(value, list) else "persons"}
-            assert ran(EXPERIMENT | {table: other}) != ran(EXPERIMENT | {table: told}), name
+            own = EXPERIMENT | {"kind": kind_of(table, "config")}
+            assert ran(own | {table: other}) != ran(own | {table: told}), name
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

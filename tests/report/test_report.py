@@ -1,5 +1,6 @@
 """The page says what the rows say, survives whatever is missing, and calls nobody."""
 
+import pkgutil
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -19,7 +20,7 @@ from covdp.files import resource
 from covdp.report import build_release_report, build_report, load_runs
 from covdp.report.findings import findings
 from covdp.report.page import Block, blocks_of, load_pages, sections_of
-from covdp.report.run_page import machine_words, missing_results
+from covdp.report.run_page import SITES, machine_words, missing_results
 from covdp.results import (
     DatasetNote,
     RunRecord,
@@ -514,6 +515,26 @@ def test_plan_of_the_page_is_checked(tmp_path: Path) -> None:
     absent = "report.toml: there is no function 'covdp.report.run_page:absent'; name one as"
     with pytest.raises(ConfigError, match=absent):
         load_pages(path)["run"]
+
+
+def test_functions_of_add_ons_are_there() -> None:
+    """What a page names in an add-on is found only when it is called."""
+    text = resource("reports", "report.toml").read_text(encoding="utf-8")
+    names = set(re.findall(r'"(covdp\.addons\.[\w.]+:\w+)"', text))
+    assert len(names) >= 10
+    assert all(callable(pkgutil.resolve_name(name)) for name in names)
+
+
+def test_several_experiments_are_one_page_where_nothing_writes_an_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a section of its own."""
+    record = write_sample(tmp_path)
+    other = replace(record, experiment="other")
+    write_record(tmp_path / "runs" / "other" / "run.json", other)
+    monkeypatch.delitem(SITES, "index")
+    page = page_of(tmp_path)
+    assert {record.run, "other"} <= set(page.sections)
 
 
 def test_target_and_nothing_else_is_written(tmp_path: Path, pictures_once: dict[Any, Any]) -> None:

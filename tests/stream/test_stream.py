@@ -15,6 +15,7 @@ import pytest
 from pydantic import ValidationError
 
 from covdp.addons.audit.attacks import ENDS
+from covdp.addons.nights.experiment import NightsConfig
 from covdp.addons.nights.stream import (
     Night,
     PrivateSums,
@@ -43,7 +44,6 @@ from covdp.addons.nights.stream.factorisation import (
 )
 from covdp.addons.nights.stream.history import _shells as last_shells
 from covdp.addons.nights.stream.history import part_moments
-from covdp.config import NightsConfig
 from covdp.descriptors import domain
 from covdp.errors import ConfigError, PrivacyError
 from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment

@@ -11,9 +11,10 @@ compared repetition by repetition, as their rows say by one seed (``papers/verdi
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
+from pydantic import Field, model_validator
 from scipy import special
 
 from covdp.addons.nights.certainty import mean_certainty
@@ -29,12 +30,14 @@ from covdp.addons.nights.stream import (
     later_openings,
 )
 from covdp.arrays import FloatArray
-from covdp.config import NightsConfig
+from covdp.config import Count, ExperimentConfig, PersonSeries, Positive
+from covdp.errors import ConfigError
 from covdp.experiments.driver import (
     Cell,
     ExperimentKind,
     Setting,
     admitted,
+    check_units,
     one_by_one,
     stream_seed,
 )
@@ -43,6 +46,68 @@ from covdp.inference import ConfidenceRegion, region
 from covdp.mean import AdaptivePlan, Records, admit, draw_each, prepare
 from covdp.mechanisms.noise import FloatNoise
 from covdp.privacy import Budget, split
+from covdp.toml import Record
+
+
+class NightsConfig(Record):
+    """Arrivals of records night by night, and the settings of a stream of releases.
+
+    Attributes
+    ----------
+    horizon : int
+        Nights that the budget lasts.
+    opening : float
+        N·μ at which the first records are released.
+    units : tuple of int
+        Fewest and most that come in a night.
+    shown : tuple of int
+        Nights that are looked at.
+    """
+
+    horizon: Count
+    opening: Positive = 300.0
+    units: tuple[Count, Count]
+    shown: tuple[Count, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _nights_are_in_order(self) -> Self:
+        if list(self.shown) != sorted(set(self.shown)) or self.shown[-1] > self.horizon:
+            raise ConfigError(
+                f"shown must be nights in order, none beyond the horizon of {self.horizon}, found "
+                f"{list(self.shown)}"
+            )
+        if self.units[0] > self.units[1]:
+            raise ConfigError(f"`units` must be fewest, then most, found {list(self.units)}")
+        return self
+
+
+class NightsSeries(PersonSeries):
+    """A series of releases, night by night.
+
+    Attributes
+    ----------
+    nights : str
+        What is released of the records so far.
+    opening : float, optional
+        Opening of its stream, where another than that of all.
+    """
+
+    nights: Literal[
+        "stream", "stream of secret labels", "one release", "anew every night", "average of nights"
+    ] = "stream"
+    opening: Positive | None = None
+
+
+class NightsExperiment(ExperimentConfig):
+    """An experiment of records that come night by night.
+
+    Attributes
+    ----------
+    nights : NightsConfig
+    """
+
+    nights: NightsConfig
+    mechanisms: tuple[NightsSeries, ...] = ()
 
 
 class Nights(NamedTuple):
@@ -141,11 +206,15 @@ SERIES: dict[str, Callable[[Nights], Means]] = {
 
 
 def release_nights(
-    records: Callable[[str], Records], setting: Setting, cell: Cell, rng: np.random.Generator
+    records: Callable[[str], Records],
+    setting: Setting,
+    cell: Cell[NightsSeries],
+    rng: np.random.Generator,
 ) -> dict[str, Any]:
     """Return the columns of one cell: each night that is looked at, in each repetition."""
-    config, settings, series = setting.config, setting.config.nights, cell.series
-    assert settings is not None  # as the kind is nights
+    config, series = setting.config, cell.series
+    assert isinstance(config, NightsExperiment)
+    settings = config.nights
     placed, seed = records(series.records).placed, stream_seed(config, f"{cell.label}/nights")
     budget, opening = config.budget(cell.value, series), series.opening or settings.opening
     secret, again = series.nights == "stream of secret labels", later_openings(opening)
@@ -191,5 +260,6 @@ STREAMING = ExperimentKind(
         "distance from their mean without noise was measured"
     ),
     cells=one_by_one(release_nights, lambda data, setting: cache(partial(admitted, data, setting))),
-    keys=("definition", "delta", "records", "nights", "opening"),
+    config=NightsExperiment,
+    check=check_units,
 )

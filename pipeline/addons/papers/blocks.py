@@ -1,15 +1,17 @@
-"""Blocks of the page of an experiment that are of papers: statements, printed numbers, tables.
+"""Blocks of the page of an experiment that are of papers: statements, numbers, outlines, tables.
 
 Named in ``reports/report.toml``, each with the runs that have it.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from covdp.addons.papers.verdicts import claims, median_times, our_value
-from covdp.figures import Figure, letter, number, printed_numbers
+from covdp.figures import Figure, letter, listing, number, style
+from covdp.figures.style import Axis, channel
 from covdp.mechanisms import MECHANISMS
 from covdp.mechanisms.wrapping import Norms, mean_reach, printed_mean
 from covdp.report.page import table
@@ -17,6 +19,9 @@ from covdp.report.run_page import lines_of, rows_with
 from covdp.report.runs import FinishedRun
 from covdp.results import Table, cells_of, summarise
 
+PAPER, OURS = "Paper", "Ours"
+ACROSS = 6
+"""Outlines in a row."""
 LEVELS = (0.95, 0.9)
 """Confidences of the regions whose coverage is shown."""
 MEDIANS = ("region_radius", "error")
@@ -31,6 +36,54 @@ def statements(run: FinishedRun, *, own: bool) -> list[Any]:
 def printed(run: FinishedRun) -> Figure | None:
     """Return the numbers that the paper prints with ours, drawn."""
     return printed_numbers(printed_lines(run))
+
+
+def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
+    """Draw printed numbers and ours as two marks in a row.
+
+    Parameters
+    ----------
+    lines : sequence of mapping
+        ``quantity``, ``unit`` ("s" for seconds, "" for none), and the numbers ``paper`` and
+        ``ours``, NaN where it was not run.
+
+    Returns
+    -------
+    Figure or None
+        None when there is no printed number, and when units of measurement differ: they have no
+        axis in common.
+    """
+    if len({line["unit"] for line in lines}) != 1:
+        return None
+    records = [
+        {"quantity": line["quantity"], "whose": whose, "value": float(line[whose.lower()])}
+        for line in lines
+        for whose in (PAPER, OURS)
+        if math.isfinite(line[whose.lower()])
+    ]
+    unit, names = str(lines[0]["unit"]), [str(line["quantity"]) for line in lines]
+    axis = Axis("", seconds=True) if unit == "s" else Axis(unit)
+    along = style.position(axis, np.array([record["value"] for record in records]), along=False)
+    chart = style.chart_of(
+        "printed",
+        x=channel("value:Q", **{**along, "title": along["title"] or None}),
+        y=style.down("quantity", names, 34),
+        whose=[PAPER, OURS],
+    )
+    numbers = "; ".join(
+        f"{line['quantity']}: {number(line['paper'])} in the paper, {number(line['ours'])} here"
+        for line in lines
+    )
+    return style.finish(
+        chart,
+        records,
+        name="printed",
+        title="Printed numbers and ours",
+        alt=f"Numbers that the paper prints and ours. {numbers}.",
+        caption="Diamond: as printed in the paper. Dot: the same quantity here.",
+        legend=(PAPER, OURS),
+        columns={"value": "seconds"} if unit == "s" else {},
+    )
 
 
 def printed_lines(run: FinishedRun) -> list[dict[str, Any]]:
@@ -142,3 +195,43 @@ def _bounds_of(
         "corrected": float(mean_reach(law, np.array(distance), dim)) + distance,
         "printed": float(printed_mean(sigma, np.array(distance), dim)) + distance,
     }
+
+
+def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figure | None:
+    """Draw closed outlines, one row a series, at most six in a row, each as wide as its square.
+
+    Parameters
+    ----------
+    shapes : mapping of str to array-like, shape (count, landmarks, 2)
+        The outlines of each series.
+    """
+    if not shapes:
+        return None
+    records: list[dict[str, Any]] = [
+        {"line": row, "place": column, "order": order, "x": point[0], "y": point[1]}
+        for row, outlines_ in enumerate(shapes.values())
+        for column, outline in enumerate(outlines_[:ACROSS])
+        for order, point in enumerate(_scaled([*outline, outline[0]]))
+    ]
+    names = style.broken(range(len(shapes)), list(shapes), 18)
+    return style.finish(
+        style.chart_of("outlines", names=names),
+        records,
+        name="outlines",
+        title="Private outlines",
+        alt=f"Closed outlines in rows: {listing(shapes)}.",
+        caption="At most six of each, turned onto the true mean and scaled to one width: a shape "
+        "has neither place nor angle nor size. Records and true mean are not private.",
+        columns={"line": "row", "place": "outline", "order": "landmark"},
+    )
+
+
+def _scaled(outline: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return an outline that reaches from −1 to 1 along its longer side, around 0."""
+    columns = list(zip(*outline, strict=True))
+    reach = max(max(column) - min(column) for column in columns) / 2
+    middle = [(max(column) + min(column)) / 2 for column in columns]
+    return [
+        [round((value - centre) / reach, 4) for value, centre in zip(point, middle, strict=True)]
+        for point in outline
+    ]

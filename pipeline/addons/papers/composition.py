@@ -30,10 +30,11 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy import special
 
 from covdp.arrays import FloatArray
-from covdp.config import CompositionConfig, ExperimentConfig, SeriesConfig
+from covdp.config import ExperimentConfig, SeriesConfig
 from covdp.errors import PrivacyError, require_known
 from covdp.experiments.driver import ExperimentKind, named_columns
 from covdp.geometry import FlatChart
@@ -41,6 +42,38 @@ from covdp.geometry.spd import LogEuclidean
 from covdp.mechanisms import MECHANISMS, Mechanism
 from covdp.privacy import DEFINITIONS, Budget, RaoDP, main_parameter, repeat, second_parameter
 from covdp.privacy.definitions import GDP, KLDP, MCDP, RDP, ZCDP, ApproxDP, PureDP
+from covdp.toml import Record
+
+
+class CompositionConfig(Record):
+    """A table of total budgets: what m queries cost together.
+
+    Attributes
+    ----------
+    degree : float
+        Degree N of the generalized Gaussian.
+    """
+
+    queries: tuple[int, ...] = Field(min_length=1)
+    definitions: tuple[str, ...] = Field(min_length=1)
+    degree: float = Field(4.0, ge=1)
+
+
+class CompositionExperiment(ExperimentConfig):
+    """An experiment that is a table of totals.
+
+    Attributes
+    ----------
+    composition : CompositionConfig
+    """
+
+    composition: CompositionConfig
+
+    @property
+    def on_images(self) -> bool:
+        """False: it has no images."""
+        return False
+
 
 LINE = FlatChart(LogEuclidean(k=1))
 """The real line."""
@@ -187,8 +220,8 @@ def query(
 
 def table_cells(config: ExperimentConfig) -> dict[str, Callable[[], dict[str, Any]]]:
     """Return what computes the rows of each cell, by its name; noise must have a cost in it."""
+    assert isinstance(config, CompositionExperiment)
     table = config.composition
-    assert table is not None  # as the kind is composition
     one_query = [(series, *query(series, config, table)) for series in config.mechanisms]
     losses = [cache(partial(_loss, mechanism)) for _, mechanism, _ in one_query]
     entries = [
@@ -238,9 +271,9 @@ def columns(config: ExperimentConfig, entry: TableEntry) -> dict[str, Any]:
     }
 
 
-def check_definitions(config: ExperimentConfig) -> None:
+def check_definitions(config: CompositionExperiment) -> None:
     """Refuse a definition of privacy that is not known."""
-    for definition in config.composition.definitions if config.composition else ():
+    for definition in config.composition.definitions:
         require_known("definition", definition, DEFINITIONS)
 
 
@@ -248,6 +281,7 @@ COMPOSING = ExperimentKind(
     in_words=(
         "Total budgets follow from the rules of composition of each definition; nothing was drawn"
     ),
+    config=CompositionExperiment,
     check=check_definitions,
     table=("table", table_cells),
 )

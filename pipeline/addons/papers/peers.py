@@ -28,6 +28,7 @@ from covdp.experiments.driver import Cell, ExperimentKind, Setting, one_by_one
 from covdp.experiments.populations import (
     Population,
     Populations,
+    RareSeries,
     batches,
     check_populations,
     read_populations,
@@ -39,6 +40,24 @@ Peer: TypeAlias = Callable[[FloatArray, float, float, np.random.Generator], Floa
 
 BISECTIONS = 10
 """Of a quantile of Huang, Liang and Yi; one of ours has two fewer."""
+
+
+class PeerSeries(RareSeries):
+    """A series of means of ours or of a peer.
+
+    Attributes
+    ----------
+    peer : str
+        Whose mean it is, ours where left out.
+    """
+
+    peer: str = ""
+
+
+class PeerExperiment(ExperimentConfig):
+    """An experiment whose series are `PeerSeries`."""
+
+    mechanisms: tuple[PeerSeries, ...] = ()
 
 
 def noisy_quantile(
@@ -122,7 +141,7 @@ PEERS: Mapping[str, Peer] = {
 
 
 def compare_means(
-    populations: Populations, setting: Setting, cell: Cell, rng: np.random.Generator
+    populations: Populations, setting: Setting, cell: Cell[PeerSeries], rng: np.random.Generator
 ) -> dict[str, Any]:
     """Return the columns of one cell: the error of a repetition."""
     series, drawn = cell.series, populations.of(setting, cell.series)
@@ -160,7 +179,7 @@ def _error_of(
     return float(np.linalg.norm((found - seen.mean(axis=0)) @ drawn.records.frame.from_axes))
 
 
-def check_peers(config: ExperimentConfig) -> None:
+def check_peers(config: PeerExperiment) -> None:
     """Refuse a peer that is not known."""
     check_populations(config)
     for series in config.mechanisms:
@@ -175,6 +194,6 @@ COMPETING = ExperimentKind(
     cells=one_by_one(compare_means),
     read=read_populations,
     check=check_peers,
-    keys=("n", "rare", "rare_share", "peer"),
+    config=PeerExperiment,
     on_images=True,
 )

@@ -7,11 +7,14 @@ secret n may be 0, and errors are those against the mean of the class; and how l
 count is to be as large as it was is written down.
 """
 
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 from scipy.special import ndtr
 
+from covdp.config import Count, ExperimentConfig
+from covdp.errors import ConfigError
 from covdp.experiments.driver import (
     RADIUS_LEVEL,
     Cell,
@@ -21,6 +24,7 @@ from covdp.experiments.driver import (
 )
 from covdp.experiments.populations import (
     Populations,
+    RareSeries,
     batches,
     check_populations,
     read_populations,
@@ -28,6 +32,39 @@ from covdp.experiments.populations import (
 from covdp.inference import region
 from covdp.mean import Release, draw_each
 from covdp.mechanisms.noise import FloatNoise
+
+
+class RegionSeries(RareSeries):
+    """A series of regions of released means.
+
+    Attributes
+    ----------
+    n : int, optional
+        Records drawn, all of the class by default; 0 where labels are secret only.
+    of : {"sample", "population"}
+        Whose mean is estimated.
+    total : int, optional
+        Where labels are secret, the public number of records of all classes.
+    """
+
+    n: Annotated[int, Field(ge=0)] | None = None
+    of: Literal["sample", "population"] = "sample"
+    total: Count | None = None
+
+    @model_validator(mode="after")
+    def _sizes_are_possible(self) -> Self:
+        if self.n == 0 and self.total is None:
+            raise ValueError("n = 0 needs total: nothing is released of no image by public labels")
+        if self.total is not None and self.total < (self.n or 0):
+            raise ValueError(f"total is below n, found {self.total} and {self.n}")
+        return self
+
+
+class RegionExperiment(ExperimentConfig):
+    """An experiment whose series are `RegionSeries`."""
+
+    mechanisms: tuple[RegionSeries, ...] = ()
+
 
 RELEASES_A_SAMPLE = 10
 """Releases of each sample, in one call, where regions are of the mean of the sample.
@@ -39,10 +76,10 @@ mean of the population it is promised on average over samples: each release has 
 
 
 def cover(
-    populations: Populations, setting: Setting, cell: Cell, rng: np.random.Generator
+    populations: Populations, setting: Setting, cell: Cell[RegionSeries], rng: np.random.Generator
 ) -> dict[str, Any]:
     """Return the columns of one cell: a region a repetition, available or not."""
-    series, drawn = cell.series, populations.of(setting, cell.series)
+    series, drawn = cell.series, populations.of(setting, cell.series, total=cell.series.total)
     n = drawn.own if series.n is None else series.n
     budget, space = setting.config.budget(cell.value), drawn.records.space
     rows = list[tuple[float, float, float, bool, float]]()
@@ -75,6 +112,17 @@ def _of_count(release: Release, n: int) -> float:
     return float(2.0 * ndtr(-abs(deviations[0])))
 
 
+def check_regions(config: RegionExperiment) -> None:
+    """Refuse a mean that nobody knows, of a class with rare images among its own."""
+    check_populations(config)
+    for series in config.mechanisms:
+        if series.rare_share and series.of != "sample":
+            raise ConfigError(
+                f"series {series.series!r}: where rare images are among those of a class only the "
+                f'mean of the sample is known, found of = "{series.of}"; write of = "sample"'
+            )
+
+
 COVERING = ExperimentKind(
     in_words=(
         "Each repetition drew records from a class, with replacement, released their mean, and "
@@ -82,7 +130,7 @@ COVERING = ExperimentKind(
     ),
     cells=one_by_one(cover),
     read=read_populations,
-    check=check_populations,
-    keys=("n", "of", "total", "rare", "rare_share"),
+    check=check_regions,
+    config=RegionExperiment,
     on_images=True,
 )

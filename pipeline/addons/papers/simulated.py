@@ -282,7 +282,7 @@ def draw_outlines(data: ClassData, setting: Setting, folder: Path) -> Path:
         budget = config.budget(config.budgets[0], series)
         drawn = draw(inputs, budget, noise=FloatNoise(rng), size=OUTLINES)[0].points
         shapes[series.series] = _turned(drawn, mean)
-        if span is not None and series.aligned:
+        if span is not None and getattr(series, "aligned", True):
             shapes[f"{series.series}, smoothed"] = smooth(shapes[series.series], span)
     listed = {
         name: np.round(np.stack([points.real, points.imag], axis=-1), 5).tolist()

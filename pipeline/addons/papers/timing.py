@@ -10,18 +10,39 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from covdp.config import DefinedSeries, ExperimentConfig
 from covdp.errors import ConfigError, UndefinedError
 from covdp.experiments.driver import Cell, ExperimentKind, Setting, admitted, one_by_one
 from covdp.mean import Records, SinglePlan, calibrate
 from covdp.mean.single import CentredLaw
+
+
+class TimingSeries(DefinedSeries):
+    """A series whose draws are timed.
+
+    Attributes
+    ----------
+    batch : int
+        Draws of one timed call.
+    """
+
+    batch: int = Field(1, ge=1)
+
+
+class TimingExperiment(ExperimentConfig):
+    """An experiment whose series are `TimingSeries`."""
+
+    mechanisms: tuple[TimingSeries, ...] = ()
+
 
 WARM_UP = 3
 """Calls before the first that is timed: they compile, and fill caches."""
 
 
 def time_draws(
-    records: Records, setting: Setting, cell: Cell, rng: np.random.Generator
+    records: Records, setting: Setting, cell: Cell[TimingSeries], rng: np.random.Generator
 ) -> dict[str, Any]:
     """Return the columns of one cell: a timed call a repetition."""
     series, plan = cell.series, cell.series.plan
@@ -62,7 +83,7 @@ TIMING = ExperimentKind(
         "process, and every call was timed"
     ),
     cells=one_by_one(time_draws, admitted),
-    keys=("definition", "delta", "batch"),
+    config=TimingExperiment,
     parallel=False,
 )
 """A clock that is read while another class draws would say nothing."""

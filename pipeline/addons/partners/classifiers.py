@@ -8,16 +8,18 @@ made without noise, of the same records, show what the noise costs.
 
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from covdp.addons.partners.classify import Discriminants, discriminants_of_means, lda, nearest_mean
 from covdp.arrays import FloatArray
-from covdp.config import ExperimentConfig, SeriesConfig
+from covdp.config import ExperimentConfig, SampledSeries
 from covdp.errors import require_known
 from covdp.experiments.driver import (
+    AnyCell,
     Cell,
     CellRows,
     ExperimentKind,
@@ -35,6 +37,27 @@ from covdp.results import summarise
 
 TEST = "test"
 """The split that is classified, where there is one."""
+
+
+class ClassifierSeries(SampledSeries):
+    """A series of classifiers from released means.
+
+    Attributes
+    ----------
+    classifier : str
+        ``nearest mean`` or ``lda``.
+    ridge : float, optional
+        Ridge of lda, in place of the usual one.
+    """
+
+    classifier: str = "nearest mean"
+    ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+
+class ClassifierExperiment(ExperimentConfig):
+    """An experiment whose series are `ClassifierSeries`."""
+
+    mechanisms: tuple[ClassifierSeries, ...] = ()
 
 
 class Classes(NamedTuple):
@@ -104,13 +127,13 @@ class Draw(NamedTuple):
         return np.stack([sample.frechet.point for sample in self.samples])
 
 
-def _nearest(draw: Draw, series: SeriesConfig) -> Discriminants | None:
+def _nearest(draw: Draw, series: ClassifierSeries) -> Discriminants | None:
     if all(release.moments for release in draw.released):
         return nearest_mean(draw.released)
     return discriminants_of_means(draw.space, draw.ends)
 
 
-def _lda(draw: Draw, series: SeriesConfig) -> Discriminants | None:
+def _lda(draw: Draw, series: ClassifierSeries) -> Discriminants | None:
     moments = [each for release in draw.released for each in release.moments]
     if all(item.moment is None for item in moments):
         return None
@@ -128,7 +151,7 @@ def _plain_lda(draw: Draw) -> Discriminants:
 class Classifier(NamedTuple):
     """A classifier of released means, None where they do not allow it, and of the true ones."""
 
-    private: Callable[[Draw, SeriesConfig], Discriminants | None]
+    private: Callable[[Draw, ClassifierSeries], Discriminants | None]
     plain: Callable[[Draw], Discriminants]
 
 
@@ -141,24 +164,27 @@ CLASSIFIERS: Mapping[str, Classifier] = {
 """What `classifier` of a series may be."""
 
 
-def run_classifiers(classes: Classes, setting: Setting, pending: Sequence[Cell]) -> CellRows:
+def run_classifiers(
+    classes: Classes, setting: Setting, pending: Sequence[Cell[ClassifierSeries]]
+) -> CellRows:
     """Compute the `pending` cells and yield each one's columns."""
-    groups = dict[tuple[str, float], list[Cell]]()
+    groups = dict[tuple[str, float], list[Cell[ClassifierSeries]]]()
     for cell in pending:
         groups.setdefault((_first(cell.series, setting), cell.value), []).append(cell)
     for (first, _), cells in groups.items():
         yield from columns(classes, first, cells, setting)
 
 
-def _first(series: SeriesConfig, setting: Setting) -> str:
+def _first(series: ClassifierSeries, setting: Setting) -> str:
     """Return the first series that releases as `series` does: it names the stream of both."""
+    assert isinstance(setting.config, ClassifierExperiment)
     same = (series.plan, series.n)
     return next(x.series for x in setting.config.mechanisms if (x.plan, x.n) == same)
 
 
 def columns(
-    classes: Classes, first: str, cells: Sequence[Cell], setting: Setting
-) -> list[tuple[Cell, dict[str, Any]]]:
+    classes: Classes, first: str, cells: Sequence[Cell[ClassifierSeries]], setting: Setting
+) -> list[tuple[AnyCell, dict[str, Any]]]:
     """Return the rows of some cells that judge by the same releases."""
     config, series, value = setting.config, cells[0].series, cells[0].value
     seed, budget = stream_seed(config, f"{first}/{value!r}"), config.budget(value)
@@ -234,7 +260,7 @@ def area(scores: FloatArray, positive: NDArray[np.bool_]) -> float:
     return float(sum(wins)) / (2.0 * len(above) * len(below))
 
 
-def check_classifiers(config: ExperimentConfig) -> None:
+def check_classifiers(config: ClassifierExperiment) -> None:
     """Refuse a classifier that is not known."""
     for series in config.mechanisms:
         require_known("classifier", series.classifier, CLASSIFIERS, "ours-classify.toml has all")
@@ -256,7 +282,7 @@ CLASSIFYING = ExperimentKind(
     cells=run_classifiers,
     read=read_classes,
     check=check_classifiers,
-    keys=("n", "classifier", "ridge"),
+    config=ClassifierExperiment,
     on_images=True,
     together=True,
 )

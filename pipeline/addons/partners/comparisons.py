@@ -14,8 +14,10 @@ import numpy as np
 
 from covdp.addons.partners.match import match, match_refusal
 from covdp.addons.partners.tests import two_sample
+from covdp.config import ExperimentConfig, Positive
 from covdp.experiments.driver import Cell, ExperimentKind, Setting, one_by_one
 from covdp.experiments.populations import (
+    ComparedSeries,
     Populations,
     batches,
     check_populations,
@@ -23,6 +25,31 @@ from covdp.experiments.populations import (
 )
 from covdp.geometry import Point
 from covdp.mean import Release
+
+
+class TwoReleaseSeries(ComparedSeries):
+    """A series of tests of two releases.
+
+    Attributes
+    ----------
+    budget_other : float, optional
+        Budget of the second release.
+    """
+
+    budget_other: Positive | None = None
+
+
+class TwoReleaseExperiment(ExperimentConfig):
+    """An experiment whose series are `TwoReleaseSeries`."""
+
+    mechanisms: tuple[TwoReleaseSeries, ...] = ()
+
+
+class MatchExperiment(ExperimentConfig):
+    """An experiment whose series are pairs of a release and local records."""
+
+    mechanisms: tuple[ComparedSeries, ...] = ()
+
 
 TEST_LEVEL = 0.05
 """Level of the tests whose outcome is written down."""
@@ -45,7 +72,7 @@ class PairTest(NamedTuple):
 def run_tests(
     populations: Populations,
     setting: Setting,
-    cell: Cell,
+    cell: Cell[ComparedSeries],
     rng: np.random.Generator,
     *,
     is_local: bool = False,
@@ -56,7 +83,8 @@ def run_tests(
     other = populations.of(setting, series, (series.change, series.amount))
     n, many = series.n or first.own, series.n_other or series.n or other.own
     budget = config.budget(cell.value)
-    second = budget if series.budget_other is None else config.budget(series.budget_other)
+    other_budget = series.budget_other if isinstance(series, TwoReleaseSeries) else None
+    second = budget if other_budget is None else config.budget(other_budget)
     sides = (first, n, budget), (other, many, second)
     for batch in batches(setting.repetitions(series), n + many):
         pairs = [[own.draw(size, rng, series.rare_share) for own, size, _ in sides] for _ in batch]
@@ -86,7 +114,6 @@ def _match(release: Release, points: Point) -> PairTest:
     return PairTest(distance, result.p_value, True, result.outside, low <= result.outside <= high)
 
 
-COMPARED = ("n", "n_other", "change", "amount", "rare", "rare_share")
 COMPARING = ExperimentKind(
     in_words=(
         "Each repetition drew two samples, released the mean of each, and tested whether both "
@@ -95,7 +122,7 @@ COMPARING = ExperimentKind(
     cells=one_by_one(run_tests),
     read=read_populations,
     check=check_populations,
-    keys=(*COMPARED, "budget_other"),
+    config=TwoReleaseExperiment,
     on_images=True,
 )
 MATCHING = ExperimentKind(
@@ -106,6 +133,6 @@ MATCHING = ExperimentKind(
     cells=one_by_one(partial(run_tests, is_local=True)),
     read=read_populations,
     check=check_populations,
-    keys=COMPARED,
+    config=MatchExperiment,
     on_images=True,
 )

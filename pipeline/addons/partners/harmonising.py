@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from covdp.addons.partners.classifiers import area
 from covdp.addons.partners.harmonise import harmonise
 from covdp.arrays import FloatArray
-from covdp.config import ExperimentConfig, SeriesConfig
+from covdp.config import ExperimentConfig, SampledSeries
 from covdp.errors import ConfigError, require_known
 from covdp.experiments.driver import Cell, ExperimentKind, Setting, one_by_one, stream_seed
 from covdp.experiments.images import CHANGES, Run, image_setting, placed_images
@@ -31,6 +31,24 @@ SCANNERS: tuple[tuple[str, float], ...] = (
     ("blur", 0.33),
 )
 """What the scanner of each site does to images, one of `CHANGES`, and how much."""
+
+
+class ScalingSeries(SampledSeries):
+    """A series of sites that are put on one scale.
+
+    Attributes
+    ----------
+    scaling : str
+        Means of what put sites on one scale: as they are (none), all images, or each class.
+    """
+
+    scaling: str = "as they are"
+
+
+class HarmonisingExperiment(ExperimentConfig):
+    """An experiment whose series are `ScalingSeries`."""
+
+    mechanisms: tuple[ScalingSeries, ...] = ()
 
 
 class Sites(NamedTuple):
@@ -81,7 +99,7 @@ class Division(NamedTuple):
 
 
 def _released(
-    division: Division, series: SeriesConfig, parts: list[list[NDArray[np.int64]]]
+    division: Division, series: ScalingSeries, parts: list[list[NDArray[np.int64]]]
 ) -> FloatArray:
     """Return the images on the scale of the maps that releases of parts of each site make."""
     places, populations = division.coordinates, division.sites.populations
@@ -102,7 +120,7 @@ def _released(
     )
 
 
-def _of_classes(division: Division, series: SeriesConfig) -> FloatArray:
+def _of_classes(division: Division, series: ScalingSeries) -> FloatArray:
     truth = division.sites.truth
     parts = [[rows[truth[rows] == label] for label in np.unique(truth)] for rows in division.rows]
     return _released(division, series, parts)
@@ -120,7 +138,7 @@ def without_noise(division: Division) -> FloatArray:
     return np.asarray(places - np.array(means)[:, np.newaxis])
 
 
-SCALINGS: Mapping[str, Callable[[Division, SeriesConfig], FloatArray]] = {
+SCALINGS: Mapping[str, Callable[[Division, ScalingSeries], FloatArray]] = {
     "as they are": lambda division, _: division.coordinates,
     "all images": lambda division, series: _released(
         division, series, [[x] for x in division.rows]
@@ -131,7 +149,7 @@ SCALINGS: Mapping[str, Callable[[Division, SeriesConfig], FloatArray]] = {
 
 
 def harmonise_sites(
-    sites: Sites, setting: Setting, cell: Cell, noise: np.random.Generator
+    sites: Sites, setting: Setting, cell: Cell[ScalingSeries], noise: np.random.Generator
 ) -> dict[str, Any]:
     """Return the columns of one cell: one division between sites a repetition, as in all cells."""
     many, total, scores = len(sites.populations), len(sites.truth), []
@@ -183,7 +201,7 @@ def discriminants(points: FloatArray, labels: NDArray[np.int64], others: FloatAr
     return np.asarray(others @ weights - 0.5 * np.sum(means.T * weights, axis=0))
 
 
-def check_scalings(config: ExperimentConfig) -> None:
+def check_scalings(config: HarmonisingExperiment) -> None:
     """Refuse a scaling that is not known."""
     for series in config.mechanisms:
         require_known("scaling", series.scaling, SCALINGS, "ours-harmonise.toml has all")
@@ -198,7 +216,7 @@ HARMONISING = ExperimentKind(
     cells=one_by_one(harmonise_sites),
     read=read_sites,
     check=check_scalings,
-    keys=("n", "scaling"),
+    config=HarmonisingExperiment,
     on_images=True,
     together=True,
 )

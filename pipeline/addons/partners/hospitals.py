@@ -6,14 +6,16 @@ made of these releases alone is compared with the mean of all records.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from covdp.addons.partners.combine import combine
 from covdp.addons.partners.comparisons import TEST_LEVEL
 from covdp.arrays import FloatArray
+from covdp.config import Count, ExperimentConfig, SampledSeries
 from covdp.experiments.driver import (
     Cell,
     ClassData,
@@ -27,13 +29,34 @@ from covdp.geometry import Point, from_chart
 from covdp.mean import Release
 
 
+class HospitalSeries(SampledSeries):
+    """A series of records that are divided between hospitals.
+
+    Attributes
+    ----------
+    of : {"sample", "population"}
+        Whose mean is estimated.
+    hospitals : tuple of int
+        Sizes of hospitals, as ratios.
+    """
+
+    of: Literal["sample", "population"] = "sample"
+    hospitals: tuple[Count, ...] = Field((1,), min_length=1)
+
+
+class HospitalExperiment(ExperimentConfig):
+    """An experiment whose series are `HospitalSeries`."""
+
+    mechanisms: tuple[HospitalSeries, ...] = ()
+
+
 def ready(data: ClassData, setting: Setting) -> Population:
     """Return the records of a class."""
     return population(admitted(data, setting).placed, setting)
 
 
 def combine_parts(
-    records: Population, setting: Setting, cell: Cell, rng: np.random.Generator
+    records: Population, setting: Setting, cell: Cell[HospitalSeries], rng: np.random.Generator
 ) -> dict[str, Any]:
     """Return the columns of one cell: a combination a repetition."""
     n, space = min(cell.series.n or records.own, records.own), records.records.space
@@ -96,5 +119,5 @@ COMBINING = ExperimentKind(
         "distance of what they say together from the mean of all records was measured"
     ),
     cells=one_by_one(combine_parts, ready),
-    keys=("n", "of", "hospitals"),
+    config=HospitalExperiment,
 )

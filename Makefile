@@ -30,7 +30,7 @@ PORTABLE := $(foreach name,cli config jobs serve npz folder table dicom dicom_ma
   hostile_dicom volumes masks nifti fetch card descriptors store laws_manifold laws_mechanism \
   laws_privacy calibration private_mean persons inference regions stream terms methods results \
   figures report site history several several_pages publish ledger ledger_streams nights planning \
-  printing mcmc linalg,$(wildcard tests/*/test_$(name).py tests/*/*/test_$(name).py))
+  printing mcmc linalg,$(wildcard tests/*/test_$(name).py tests/*/*/test_$(name).py tests/*/*/*/test_$(name).py))
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help

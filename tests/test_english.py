@@ -26,9 +26,9 @@ from sample_pages import (
 )
 
 from covdp.cli import main
+from tests.addons.partners.test_harmonise import documents as sites  # noqa: F401  (a fixture)
+from tests.addons.partners.test_several_pages import hospitals  # noqa: F401  (a fixture)
 from tests.cli.test_printing import LEAVES
-from tests.inference.test_harmonise import documents as sites  # noqa: F401  (a fixture)
-from tests.report.test_several_pages import hospitals  # noqa: F401  (a fixture)
 from tests.tools.code import parsed, statements
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")

@@ -19,9 +19,9 @@ from covdp.ledger import init_ledger, open_ledger
 from covdp.privacy import GDP
 from covdp.progress import Level, say
 from covdp.publish import load_release, release_once
+from tests.addons.partners.test_several import document
 from tests.cli.test_printing import LEAVES
 from tests.inference.test_inference import entry, observed
-from tests.publish.test_several import document
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

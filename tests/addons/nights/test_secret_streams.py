@@ -35,7 +35,7 @@ from covdp.errors import ConfigError
 from covdp.geometry import MANIFOLDS
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP, ZCDP, compose, gaussian_sigma
-from tests.stream.test_stream import Recorded, Replayed
+from tests.addons.nights.test_stream import Recorded, Replayed
 
 MU, HORIZON, CLASSES = 20.0, 24, 3
 FLAT = ("spd-log-euclidean", "spd-log-cholesky")

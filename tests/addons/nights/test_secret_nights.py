@@ -30,7 +30,7 @@ from covdp.cli import main
 from covdp.errors import LedgerError, OutputError
 from covdp.inference import region
 from covdp.mechanisms import NoisyVector, noise
-from tests.publish.test_nights import documents_of
+from tests.addons.nights.test_nights import documents_of
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

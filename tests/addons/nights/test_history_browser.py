@@ -8,7 +8,7 @@ import pytest
 from sample_history import CLASSES, draw_nights
 
 from covdp.addons.nights.history_page import build_history
-from tests.publish.test_history import tables
+from tests.addons.nights.test_history import tables
 from tests.report.test_browser import (  # noqa: F401  (fixtures)
     DARK,
     PHONE,

@@ -33,7 +33,7 @@ from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
 from covdp.publish.release import observed_moments
 from covdp.schema import ReleasedEntry, as_json
-from tests.publish.test_several import NIGHT
+from tests.addons.partners.test_several import NIGHT
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -20,14 +20,14 @@ from covdp.addons.nights.stream import cumulative_mean
 from covdp.addons.nights.sums import sums_folder
 from covdp.addons.nights.transcript import read_histories
 from covdp.privacy import GDP
+from tests.addons.nights.test_nights import next_sums
 from tests.ledger.test_ledger_faults import in_child
-from tests.publish.test_nights import next_sums
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 SEED, LATER = 12, 4
 """Kills come in the first `LATER` halves of what a night takes: some are too late."""
-OURS = str(Path(__file__).parents[2] / "pipeline")
+OURS = str(Path(__file__).parents[3] / "pipeline")
 
 
 def trace(act: Callable[[int], None]) -> None:

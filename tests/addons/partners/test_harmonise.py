@@ -26,8 +26,8 @@ from covdp.mean import Release, private_mean
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
 from covdp.store import fill, find_place, make_plan
+from tests.addons.partners.test_several_pages import row_of, text_of
 from tests.inference.test_inference import cells, tissue
-from tests.report.test_several_pages import row_of, text_of
 
 harmonising = sys.modules["covdp.addons.partners.harmonise"]
 

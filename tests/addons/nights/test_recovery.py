@@ -19,8 +19,8 @@ from covdp.addons.nights.stream import (
 )
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
+from tests.addons.nights import test_secret_streams, test_stream
 from tests.addons.nights.test_secret_streams import MU, leak, placed, release, units
-from tests.stream import test_secret_streams, test_stream
 
 
 def recovering(

@@ -24,7 +24,7 @@ from covdp.config import ClaimConfig
 from covdp.report import build_release_report, build_report
 from covdp.report.templates import templates
 from covdp.results import read_record, write_record
-from tests.addons.partners.test_local_images import document, put
+from tests.addons.partners.local import document, put
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
 CONFIG = 'population = "ward"\ndataset = "ward.toml"\nbudget = 0.5\nrun_key = "monday"\n'

@@ -26,10 +26,10 @@ from sample_pages import (
 )
 
 from covdp.cli import main
-from tests.addons.partners.test_harmonise import documents as sites  # noqa: F401  (a fixture)
-from tests.addons.partners.test_several_pages import hospitals  # noqa: F401  (a fixture)
-from tests.cli.test_printing import LEAVES
+from tests.addons.partners.pages import hospitals  # noqa: F401  (a fixture)
+from tests.addons.partners.sites import documents as sites  # noqa: F401  (a fixture)
 from tests.tools.code import parsed, statements
+from tests.tools.leaves import LEAVES
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

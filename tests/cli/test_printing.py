@@ -27,11 +27,11 @@ from covdp.mechanisms import MECHANISMS
 from covdp.privacy import GDP
 from covdp.privacy.rounding import digits_down, digits_up
 from covdp.progress import Level, counted, pace, say, step
+from tests.tools.leaves import LEAVES
 from tests.tools.patience import until
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
-LEAVES = [[name] for name in app if not name.startswith("-") and name != "ledger"]
 LEAVES += [["ledger", name] for name in app["ledger"] if not name.startswith("-")]
 SILENT = (["serve"], ["completion"], ["schema"])
 """Commands that end in no result to print."""

@@ -12,7 +12,7 @@ import pytest
 
 from covdp.cli import run_in_thread
 from covdp.publish.redact import silence
-from tests.ledger.test_ledger_faults import in_child
+from tests.tools.children import in_child
 from tests.tools.patience import PATIENCE
 
 IMPORT = """

@@ -21,9 +21,9 @@ from covdp.cli.streams import IN_WORDS, complain
 from covdp.files import project_root
 from covdp.ledger import open_ledger
 from covdp.progress import Level, say
-from tests.cli.test_printing import LEAVES
-from tests.cli.test_terminals import ARGUMENTS, prepare
-from tests.cli.test_terminals import ward as ward
+from tests.cli.wards import ARGUMENTS, prepare
+from tests.cli.wards import ward as ward
+from tests.tools.leaves import LEAVES
 from tests.tools.patience import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")

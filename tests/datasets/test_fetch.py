@@ -2,14 +2,8 @@
 
 import hashlib
 import http.server
-import json
 import os
-import resource
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
@@ -19,12 +13,10 @@ from covdp.datasets import DATASETS, data_root, fetch, load_card, open_dataset
 from covdp.datasets.npz import NpzCard
 from covdp.errors import DatasetError, MissingError
 from covdp.files import home
-from tests.sample_server import Fault, FileServer, npz_like_octmnist, sockets_are_left
+from tests.datasets.downloads import BODY, MD5, room_for, start, write_card
+from tests.sample_server import Fault, FileServer, sockets_are_left
 from tests.tools.patience import PATIENCE, until
 
-BODY = npz_like_octmnist()
-MD5 = hashlib.md5(BODY).hexdigest()
-ROOT = Path(__file__).parents[2]
 pytestmark = sockets_are_left
 
 
@@ -74,17 +66,6 @@ def sent_to_a_file(handler: http.server.BaseHTTPRequestHandler) -> None:
     handler.send_response(302)
     handler.send_header("Location", "file:///etc/passwd")
     handler.end_headers()
-
-
-@contextmanager
-def room_for(size: int) -> Iterator[None]:
-    """Have the system refuse files of more bytes in the block."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.usefixtures("in_process")
@@ -211,31 +192,6 @@ def test_changed_file_is_noticed(server: FileServer, tmp_path: Path) -> None:
     os.utime(target, ns=(0, 1))
     with pytest.raises(DatasetError, match="has MD5"):
         fetch(card(server), tmp_path)
-
-
-def write_card(server: FileServer, folder: Path, md5: str = MD5, keys: str = "") -> Path:
-    """Write the card of a set like OCTMNIST, whose file the server gives at /octmnist.npz."""
-    path = folder / "octmnist.toml"
-    path.write_text(
-        'kind = "npz"\nchannels = 1\npublic = true\n'
-        f"classes = {json.dumps(DATASETS['octmnist'].classes)}\n"
-        f"images = {{ train = 120, val = 20, test = 16 }}\n{keys}\n"
-        f'[[files]]\nsize = 28\nurl = "{server.address}/octmnist.npz"\nmd5 = "{md5}"\n'
-    )
-    server.files["/octmnist.npz"] = BODY
-    return path
-
-
-def start(*command: object) -> subprocess.Popen[str]:
-    """Start Python with the project in its path."""
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    return subprocess.Popen(
-        [sys.executable, *map(str, command)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-    )
 
 
 FETCH = """

@@ -25,9 +25,9 @@ from covdp.datasets.torchvision import torchvision_datasets
 from covdp.errors import DatasetError, ImageError, MissingError
 from covdp.experiments import MAIN
 from covdp.results import read_record, read_rows
-from tests.datasets.test_fetch import BODY, MD5, ROOT, room_for, start, write_card
-from tests.datasets.test_vision import digits
-from tests.datasets.test_vision import mnist as write_mnist
+from tests.datasets.digits import digits
+from tests.datasets.digits import mnist as write_mnist
+from tests.datasets.downloads import BODY, MD5, ROOT, room_for, start, write_card
 from tests.sample_server import Fault, FileServer, redirect, sockets_are_left
 from tests.tools.patience import PATIENCE, until
 

@@ -1,11 +1,9 @@
 """MNIST and its like, CIFAR10: small files in the real formats, read by torchvision itself."""
 
-import gzip
 import hashlib
 import os
 import pickle
 import re
-import struct
 import sys
 import tarfile
 from pathlib import Path
@@ -18,35 +16,10 @@ from covdp.arrays import ImageArray
 from covdp.datasets import DATASETS, ImageSource, open_dataset, torchvision
 from covdp.datasets.torchvision import torchvision_datasets
 from covdp.errors import DatasetError
+from tests.datasets.digits import digits, idx, mnist
 from tests.tools import medmnist_cards
 
-COUNTS = {"train": 30, "t10k": 20}
 CIFAR = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
-
-
-def digits(part: str) -> ImageArray:
-    """Return small random images of one part."""
-    rng = np.random.default_rng(COUNTS[part])
-    return rng.integers(0, 256, (COUNTS[part], 28, 28), dtype=np.uint8)
-
-
-def idx(array: ImageArray) -> bytes:
-    """Return an array in MNIST's format: magic number, sizes, bytes."""
-    return struct.pack(f">{1 + array.ndim}I", 2048 + array.ndim, *array.shape) + array.tobytes()
-
-
-def mnist(root: Path, name: str = "MNIST", *, packed: bool = False) -> dict[str, Path]:
-    """Write the four files of a small MNIST; return their paths."""
-    raw = root / name / "raw"
-    raw.mkdir(parents=True)
-    paths = {}
-    for part, n in COUNTS.items():
-        labels = np.arange(n, dtype=np.uint8) % 10
-        for stem, array in (("images-idx3", digits(part)), ("labels-idx1", labels)):
-            path = raw / f"{part}-{stem}-ubyte{'.gz' if packed else ''}"
-            path.write_bytes(gzip.compress(idx(array)) if packed else idx(array))
-            paths[f"{part}-{stem}"] = path
-    return paths
 
 
 def thing(number: int) -> ImageArray:

@@ -29,7 +29,7 @@ from covdp.privacy import GDP, ZCDP, PureDP
 from covdp.report import load_runs
 from covdp.report.split import in_words, split_of_budget
 from covdp.results import read_bound, read_rows
-from tests.cli.test_terminals import by_dask
+from tests.cli.wards import by_dask
 
 
 def small(dataset: str, **changes: object) -> ExperimentConfig:

@@ -7,7 +7,6 @@ time.
 import configparser
 import itertools
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,17 +14,7 @@ import yaml
 
 from covdp.cli import app, main
 from covdp.cli.releases import serve
-from tests.tools.container import instructions
-
-ROOT = Path(__file__).resolve().parents[2]
-STEPS = instructions((ROOT / "Dockerfile").read_text(encoding="utf-8"))
-LAST = STEPS[max(i for i, (name, _) in enumerate(STEPS) if name == "FROM") :]
-
-
-def told(name: str) -> str:
-    """Return what follows the one instruction of this name in the last stage."""
-    (rest,) = [rest for step, rest in LAST if step == name]
-    return rest
+from tests.flows.deployments import LAST, ROOT, STEPS, told
 
 
 def told_settings() -> dict[str, str]:

@@ -39,9 +39,9 @@ from covdp.ledger import init_ledger
 from covdp.mean import mean
 from covdp.privacy import GDP
 from covdp.results import read_rows
-from tests.addons.nights.test_secret_nights import COUNTS, FIVE, SECRET, fixed_noise, move
-from tests.addons.partners.test_local_images import document, put
-from tests.publish.test_no_leak import CARD, CONFIG, SCANS, contents, needles, planted, write_scans
+from tests.addons.nights.secret_wards import COUNTS, FIVE, SECRET, fixed_noise, move
+from tests.addons.partners.local import document, put
+from tests.publish.leaks import CARD, CONFIG, SCANS, contents, needles, planted, write_scans
 from tests.sample_server import npz_like_octmnist, serving, sockets_are_left
 from tests.tools.patience import PATIENCE
 

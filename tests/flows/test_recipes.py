@@ -27,7 +27,7 @@ import yaml
 from covdp.cli import main
 from covdp.ledger import open_ledger
 from covdp.privacy import GDP
-from tests.flows.test_deploy import LAST, told
+from tests.flows.deployments import LAST, told
 from tests.tools.patience import PATIENCE, until
 from tests.tools.postgres import new_address
 

@@ -6,10 +6,8 @@ import random
 import resource
 import signal
 import sqlite3
-import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.pool import Pool
@@ -29,6 +27,7 @@ from covdp.ledger import (
     open_ledger,
 )
 from covdp.privacy import GDP, compose, fits
+from tests.tools.children import in_child, kill_at
 from tests.tools.patience import PATIENCE
 from tests.tools.postgres import new_address
 
@@ -157,38 +156,6 @@ def test_eight_names_for_one_folder(eight: Pool, address: str) -> None:
 
 
 # Killed
-
-
-def in_child(work: Callable[[], None]) -> int:
-    """Run `work` in a forked process; return its exit code, minus the signal that ended it."""
-    sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def kill_at(step: int) -> None:
-    """Arrange for this process to be killed, by kill -9, right before a statement or a commit."""
-    from sqlalchemy import Engine, event
-
-    left = step
-
-    def count(*_: Any) -> None:
-        nonlocal left
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        left -= 1
-
-    event.listen(Engine, "before_cursor_execute", count)
-    event.listen(Engine, "commit", count)
 
 
 def test_killed_at_any_statement_pays_once(address: str) -> None:

@@ -22,7 +22,7 @@ from covdp.ledger import (
 )
 from covdp.ledger.journal import path_beside
 from covdp.privacy import GDP, compose
-from tests.ledger.test_ledger_faults import in_child, kill_at
+from tests.tools.children import in_child, kill_at
 from tests.tools.postgres import direct, new_address
 
 COST = GDP(0.3)

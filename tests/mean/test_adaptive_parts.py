@@ -52,7 +52,7 @@ from covdp.mean.tuning import (
     SURPRISE,
 )
 from covdp.privacy import GDP, ZCDP, ApproxDP, Budget, delta_of
-from tests.mean.test_adaptive import Probe, Script
+from tests.mean.scripts import Probe, Script
 from tests.sample_means import adaptive, clipped_sum, drawn, forced, reaching
 
 SPD = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"]

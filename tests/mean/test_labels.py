@@ -16,8 +16,7 @@ from sample_manifolds import BOUNDED, SPD
 from scipy.spatial.distance import pdist
 
 from covdp.arrays import FloatArray
-from covdp.datasets import open_dataset
-from covdp.descriptors import describe, domain
+from covdp.descriptors import domain
 from covdp.errors import ConfigError, DomainError, PrivacyError
 from covdp.geometry import MANIFOLDS, Point
 from covdp.inference import region
@@ -25,7 +24,6 @@ from covdp.mean import (
     AdaptivePlan,
     Labels,
     MeanSetup,
-    Release,
     SinglePlan,
     admit,
     draw,
@@ -43,15 +41,16 @@ from covdp.mean.tuning import SHARES_OF_MANY
 from covdp.mechanisms.noise import LATTICE, FloatNoise
 from covdp.privacy import GDP, PureDP, compose
 from covdp.publish.config import WIDEST_NOISE
-from tests.mean.test_adaptive import (
+from tests.mean.scripts import (
     SCRIPTS,
     Probe,
     Script,
-    forced,
     random_script,
     setting,
     steps_of,
 )
+from tests.mean.tiled import means, tiles
+from tests.sample_means import forced
 
 TOTAL = 200
 
@@ -191,20 +190,6 @@ def test_sums_of_all_classes_cost_the_budget_once() -> None:
         assert {step.sensitivity for step in steps} == {steps[0].sensitivity}
         assert 1.0 < steps[0].sensitivity < 1.0 + 1e-9
         assert compose(step.budget for step in steps).mu == pytest.approx(0.7, rel=1e-9)  # type: ignore[union-attr]
-
-
-def tiles(label: int, name: str, n: int) -> tuple[Point, dict[str, Any]]:
-    """Return descriptors of a class of `tiles`, and where they live."""
-    images = next(open_dataset("tiles").chunks(label=label))[:n]
-    known = domain("oct5", height=images.shape[1], width=images.shape[2], manifold=name)
-    return describe(images), {"domain": known, "manifold": MANIFOLDS[name](k=5)}
-
-
-def means(points: Point, where: dict[str, Any], labels: Labels, mu: float, size: int) -> Release:
-    """Return several private means."""
-    records = admit(points, **where, labels=labels)
-    noise = FloatNoise(np.random.default_rng(3))
-    return draw(prepare(records, AdaptivePlan(), rng=None), GDP(mu), noise=noise, size=size)[0]
 
 
 def test_counts_are_those_of_all_means_whichever_ball_the_last_has(

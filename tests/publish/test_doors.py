@@ -37,8 +37,8 @@ from covdp.planning import least_budget
 from covdp.privacy import GDP
 from covdp.progress import Level, say
 from covdp.publish.redact import draw_error, redact_errors, redact_images
-from tests.addons.partners.test_several import document
-from tests.cli.test_cli import fails
+from tests.addons.partners.documents import document
+from tests.cli.failing import fails
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

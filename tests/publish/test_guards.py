@@ -4,15 +4,16 @@ OpenDP's measurements are the one place where a release draws noise. Here a scri
 them. It ignores the vectors it is given, so a document that is the same to the last byte for all
 images of the same number was made without them. Random tests state their false-alarm rate.
 """
+# ruff: noqa: F811  (fixtures that are imported)
 
 import json
 import math
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -31,6 +32,14 @@ from covdp.mean import Batches, Release, mean, sums
 from covdp.mean.plan import STEP_NAMES
 from covdp.privacy import GDP, ZCDP
 from covdp.publish import load_release, release_once
+from tests.publish.scripted import (
+    Answer,
+    ScriptedSource,
+    noised,
+    replay,
+    stand_in,  # noqa: F401  (fixtures)
+    told,
+)
 from tests.sample_means import released
 
 publish_module = sys.modules["covdp.publish.release"]
@@ -54,61 +63,6 @@ manifold = "{manifold}"
 mechanism = "{mechanism}"
 run_key = "monday"
 """
-
-
-class Call(NamedTuple):
-    """One draw: what was asked for, what was to be noised, and what came back."""
-
-    dim: int
-    sigma: float
-    given: FloatArray
-    returned: FloatArray
-
-
-Answer = Callable[[int, FloatArray, float], Sequence[float]]
-"""Number of the draw, the vector and σ → what is released."""
-
-
-class ScriptedSource:
-    """Measurements that answer as told, certify what OpenDP certifies, and write all of it down."""
-
-    def __init__(self, real: Callable[[int, float], Any], answer: Answer | None = None) -> None:
-        self.real, self.answer = real, answer
-        self.calls: list[Call] = []
-
-    def __call__(self, dim: int, sigma: float) -> Any:
-        """Return a measurement on R^dim of scale `sigma`."""
-        true = self.real(dim, sigma)
-
-        class Measurement:
-            map = staticmethod(true.map)
-
-            def __call__(_, values: list[float]) -> list[float]:
-                given = np.array(values)
-                answer = self.answer or (lambda *_: true(values))
-                found = [float(x) for x in answer(len(self.calls), given, sigma)]
-                self.calls.append(Call(dim, sigma, given, np.array(found)))
-                return found
-
-        return Measurement()
-
-
-@pytest.fixture
-def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScriptedSource]:
-    """Put a `ScriptedSource` in the place of OpenDP's measurements."""
-    real = noise_module._measurement
-
-    def put(answer: Answer | None = None) -> ScriptedSource:
-        source = ScriptedSource(real, answer)
-        monkeypatch.setattr(noise_module, "_measurement", source)
-        return source
-
-    return put
-
-
-def replay(calls: list[Call]) -> Answer:
-    """Return the answers that were given to another data set."""
-    return lambda number, given, sigma: calls[number].returned
 
 
 def nothing(number: int, given: FloatArray, sigma: float) -> FloatArray:
@@ -185,12 +139,6 @@ class ReleasePlace:
         return release_once(self.keep(ward), self.ledger(), self.folder)
 
 
-def noised(seed: int) -> Answer:
-    """Return noise as it should be, from a seed."""
-    rng = np.random.default_rng(seed)
-    return lambda number, given, sigma: given + sigma * rng.standard_normal(len(given))
-
-
 @pytest.mark.parametrize("manifold", SPD)
 @pytest.mark.parametrize(("mechanism", "definition"), KINDS)
 def test_under_a_script_every_ward_gives_the_same_document(
@@ -258,12 +206,6 @@ def test_where_records_seem_to_be_anywhere_every_ward_gives_the_same_document(
 def moved(points: FloatArray, drawn: Release) -> Release:
     """Leak: the released point goes a little with the true mean."""
     return drawn._replace(outputs=drawn.outputs + 1e-9 * points.mean())
-
-
-def told(points: FloatArray, drawn: Release) -> Release:
-    """Leak: the predicted error knows the records."""
-    assert drawn.predicted_error is not None
-    return drawn._replace(predicted_error=drawn.predicted_error + 1e-12 * points.sum())
 
 
 def scaled(points: FloatArray, drawn: Release) -> Release:

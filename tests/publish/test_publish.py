@@ -46,8 +46,8 @@ from covdp.publish import (
     write_document,
     write_parquet,
 )
-from tests.ledger.test_ledger_faults import in_child
 from tests.sample_means import released
+from tests.tools.children import in_child
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -24,7 +24,7 @@ from sample_dicom import write_dicom
 from covdp.cli import main
 from covdp.ledger import init_ledger
 from covdp.privacy import GDP
-from tests.publish.test_secret_labels import fixed_noise
+from tests.publish.fixed import fixed_noise
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -24,8 +24,8 @@ from sample_nights import CONFIG, Ward
 from covdp.cli import main
 from covdp.inference import region, size_in_words
 from covdp.privacy import GDP
-from tests.addons.nights.test_history import marks, tables
-from tests.addons.nights.test_secret_nights import CLASSES, HORIZON, SECRET, recorded
+from tests.addons.nights.pages import marks, tables
+from tests.addons.nights.secret_wards import CLASSES, HORIZON, SECRET, recorded
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

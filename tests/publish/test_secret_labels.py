@@ -16,14 +16,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from covdp.arrays import FloatArray
 from covdp.cli import main
 from covdp.errors import ConfigError, CovdpError
 from covdp.inference import combine, region, two_sample
 from covdp.ledger import init_ledger
-from covdp.mechanisms import NoisyVector, noise
 from covdp.privacy import GDP, privacy_statement
 from covdp.publish import load_release, read_document, release_once
+from tests.publish.fixed import fixed_noise
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
@@ -42,19 +41,6 @@ def write_ward(folder: Path, labels: Sequence[int], more: str = "", card: str = 
     if not (folder / "ledger.sqlite").exists():
         init_ledger(folder / "ledger.sqlite").set_budget("ward", GDP(9.0))
     return folder / "ward 7.toml"
-
-
-def fixed_noise(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, float, float]]:
-    """Have the lattice give numbers of its own, and return what is asked of it."""
-    asked: list[tuple[int, float, float]] = []
-
-    def fixed(vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
-        asked.append((len(vector), sigma, sensitivity))
-        rng = np.random.default_rng(len(asked))
-        return NoisyVector(sigma * rng.standard_normal(len(vector)) + 9.0 * rng.random(), 0.01)
-
-    monkeypatch.setattr(noise, "hardened_gaussian", fixed)
-    return asked
 
 
 def released(folder: Path, labels: Sequence[int], **more: str) -> bytes:

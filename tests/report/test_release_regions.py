@@ -17,7 +17,7 @@ from covdp.report.readings import (
     radius_of,
     regions_of,
 )
-from tests.addons.partners.test_several_pages import SPACE, releases, row_of
+from tests.addons.partners.pages import SPACE, releases, row_of
 
 
 @pytest.mark.parametrize("name", [name for name in MANIFOLDS if name.startswith("spd")])

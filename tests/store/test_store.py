@@ -44,7 +44,7 @@ from covdp.store import (
     make_plan,
     plan,
 )
-from tests.ledger.test_ledger_faults import in_child
+from tests.tools.children import in_child
 from tests.tools.patience import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")

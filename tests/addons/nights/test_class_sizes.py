@@ -17,9 +17,9 @@ from covdp.addons.nights.stream import split_epochs
 from covdp.arrays import FloatArray
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
-from tests.addons.nights.test_recovery import recovering
-from tests.addons.nights.test_secret_streams import FLAT, release, stream, units
-from tests.mean.test_labels import means, tiles
+from tests.addons.nights.recovering import recovering
+from tests.addons.nights.secret_streams import FLAT, release, stream, units
+from tests.mean.tiled import means, tiles
 
 LEVEL = 0.01
 TRUTHS, TOTAL, DRAWS = (0, 1, 5, 21, 26, 60, 79), 79, 500

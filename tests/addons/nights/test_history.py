@@ -1,8 +1,7 @@
 """The history of a population: what it shows is what its committed documents say, and no more."""
+# ruff: noqa: F811  (fixtures that are imported)
 
-import base64
 import csv
-import html
 import io
 import json
 import re
@@ -15,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 from sample_documents import document_of
-from sample_history import CLASSES, commit, draw_release, retold
+from sample_history import CLASSES, commit, retold
 from sample_nights import reserve
 
 from covdp.addons.nights.history import read_history
@@ -24,67 +23,19 @@ from covdp.addons.nights.ledger import commit_night, committed_results, open_str
 from covdp.addons.nights.timelines import Scale, timeline
 from covdp.cli import main
 from covdp.errors import LedgerError
-from covdp.figures import Figure
 from covdp.figures.style import BAND_COLUMNS
 from covdp.ledger import Ledger, Reservation, init_ledger
 from covdp.privacy import GDP
 from covdp.report import build_release_report
+from tests.addons.nights.pages import DAYS, drawn, first, marks, page, results, tables, words  # noqa: F401  (fixtures)
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
-
-DAYS = [f"2026-03-{day:02d}" for day in (1, 2, 3, 5, 6)]
-
-
-@pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Return the document of one release that was drawn."""
-    return draw_release(tmp_path_factory.mktemp("ward"))
-
-
-@pytest.fixture(scope="module")
-def results(first: bytes) -> list[bytes]:
-    """Return the documents of five days, brighter by a tenth on the last."""
-    return [retold(first, day, gain=1.1 if day == DAYS[-1] else 1.0) for day in DAYS]
-
-
-@pytest.fixture(scope="module")
-def page(results: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the page of these five."""
-    return build_history("ward", results, tmp_path_factory.mktemp("history"))
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     """Return an empty ledger."""
     return init_ledger(tmp_path / "ledger.sqlite")
-
-
-def words(page: Path) -> str:
-    """Return the page's text but for its bar, tags taken out and spaces made single."""
-    text = page.read_text(encoding="utf-8")
-    body = re.sub(r'(?s)<(script|style|svg).*?</\1>|<a class="skip".*?</nav>', " ", text)
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
-
-
-def tables(page: Path) -> dict[str, list[dict[str, str]]]:
-    """Return the rows of all tables that the page offers, by the names of their files."""
-    links = re.findall(
-        r'href="data:text/csv;charset=utf-8;base64,([^"]*)" download="([^"]*)"',
-        page.read_text(encoding="utf-8"),
-    )
-    decoded = {name: base64.b64decode(text).decode("utf-8-sig") for text, name in links}
-    return {name: list(csv.DictReader(io.StringIO(text))) for name, text in decoded.items()}
-
-
-def marks(page: Path) -> list[list[dict[str, Any]]]:
-    """Return what the charts of the page are drawn from, in order."""
-    specs = re.findall(
-        r'<script type="application/json">(.*?)</script>', page.read_text(encoding="utf-8"), re.S
-    )
-    return [
-        [row for rows in json.loads(spec)["datasets"].values() for row in rows if row]
-        for spec in specs
-    ]
 
 
 def test_results_come_in_the_order_in_which_they_were_paid(ledger: Ledger) -> None:
@@ -167,12 +118,12 @@ def test_numbers_behind_marks_are_those_of_the_marks(page: Path) -> None:
     ]
     matrix = {"row": "feature", "column": "other", "value": "correlation"}
     matrix["text"] = "correlation_or_sd"
-    for (file, rows), drawn in zip(found.items(), marks(page), strict=True):
-        assert len(rows) == len(drawn) > 0
+    for (file, rows), shown in zip(found.items(), marks(page), strict=True):
+        assert len(rows) == len(shown) > 0
         name = file.removeprefix("series-1-").removesuffix(".csv")
         term = {**BAND_COLUMNS, "value": name, "span": "mean_of", "stretch": ""}
         columns = matrix if name == "means" else term
-        for row, mark in zip(rows, drawn, strict=True):
+        for row, mark in zip(rows, shown, strict=True):
             named = {columns.get(key, key): str(value) for key, value in mark.items()}
             assert {key: value for key, value in named.items() if key} == row
     contrast = found["series-1-contrast.csv"]
@@ -327,19 +278,6 @@ def told(run: str, *, known: bool = True, of: str = "well") -> dict[str, Any]:
     """Return a record of a chart, with a band or without."""
     ends = {"low": 0.9, "high": 1.1} if known else {"low": None, "high": None}
     return {"class": of, "run": run, "span": "all", "n": 1, "value": 1.0, **ends}
-
-
-def drawn(records: list[dict[str, Any]]) -> Figure | None:
-    """Return the chart of some records of two classes."""
-    return timeline(
-        records,
-        name="x",
-        title="X",
-        scale=Scale("low", "high"),
-        classes=["well", "ill"],
-        first="all",
-        caption="",
-    )
 
 
 def test_nothing_is_drawn_where_no_band_is_known() -> None:

@@ -8,8 +8,8 @@ import pytest
 from sample_history import CLASSES, draw_nights
 
 from covdp.addons.nights.history_page import build_history
-from tests.addons.nights.test_history import tables
-from tests.report.test_browser import (  # noqa: F401  (fixtures)
+from tests.addons.nights.pages import tables
+from tests.report.browsing import (  # noqa: F401  (fixtures)
     DARK,
     PHONE,
     browser,

@@ -48,7 +48,7 @@ from covdp.publish import read_terms
 from covdp.publish.readings import CLIPPED, Mean, mean_of, stated_bias
 from covdp.report import build_release_report
 from covdp.report.release_page import verdict
-from tests.addons.nights.test_history import marks, tables, words
+from tests.addons.nights.pages import marks, tables, words
 
 DAYS = [f"2026-03-{day:02d}" for day in (1, 2, 3, 4, 5, 8, 9, 10)]
 OPENING = 3

@@ -33,7 +33,7 @@ from covdp.errors import BudgetError, LedgerError
 from covdp.ledger import Ledger, api, confirm_restored, database, init_ledger, open_ledger
 from covdp.ledger.state import EVENTS
 from covdp.privacy import GDP, ZCDP, Budget
-from tests.ledger.test_ledger_faults import in_child, kill_at
+from tests.tools.children import in_child, kill_at
 from tests.tools.patience import PATIENCE, calls
 from tests.tools.postgres import new_address
 

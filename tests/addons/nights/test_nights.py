@@ -1,4 +1,5 @@
 """Nights as documents, files and commands: the same promises, whatever lies there and is killed."""
+# ruff: noqa: F811  (fixtures that are imported)
 
 import itertools
 import json
@@ -10,7 +11,6 @@ import sys
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -35,7 +35,7 @@ from covdp.addons.nights import sums as sums_module
 from covdp.addons.nights.arrivals import Arrivals, Unread
 from covdp.addons.nights.certainty import check_opening, least_opening
 from covdp.addons.nights.followed import night_document
-from covdp.addons.nights.ledger import stored_nights, stream_named, stream_status
+from covdp.addons.nights.ledger import stored_nights, stream_named
 from covdp.addons.nights.night import check_night, mechanism_of, release_night
 from covdp.addons.nights.stream import (
     Night,
@@ -49,7 +49,7 @@ from covdp.addons.nights.stream import (
 )
 from covdp.addons.nights.stream import release_night as next_night
 from covdp.addons.nights.stream.history import part_moments
-from covdp.addons.nights.sums import read_sums, sums_folder
+from covdp.addons.nights.sums import sums_folder
 from covdp.addons.nights.transcript import night_row, read_histories, stands_on
 from covdp.cli import main
 from covdp.datasets import open_dataset
@@ -76,8 +76,12 @@ from covdp.publish import ReleaseConfig, load_release
 from covdp.publish.preview import refusals
 from covdp.schema import as_json
 from covdp.store import find_place
-from tests.ledger.test_ledger_faults import in_child
-from tests.publish.test_guards import ScriptedSource, noised, replay, stand_in  # noqa: F401  (a fixture)
+from tests.addons.nights.documents import (
+    next_sums,
+    ward,  # noqa: F401  (fixtures)
+)
+from tests.publish.scripted import ScriptedSource, noised, replay, stand_in  # noqa: F401  (a fixture)
+from tests.tools.children import in_child
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
@@ -172,14 +176,6 @@ def test_documents_of_other_nights_or_other_noise_are_refused() -> None:
 
 
 # --- what lies there --------------------------------------------------------------------------
-
-
-@pytest.fixture
-def ward(tmp_path: Path) -> Ward:
-    """Return a ward without images, and a ledger that pays for its stream alone."""
-    found = Ward(tmp_path)
-    found.pay()
-    return found
 
 
 def test_a_stream_of_another_version_ends_in_one_line(
@@ -521,7 +517,7 @@ def test_a_person_of_two_classes_waits_in_both() -> None:
 
 def test_what_is_released_is_made_of_what_was_noised(
     tmp_path: Path,
-    stand_in: Callable[..., ScriptedSource],  # noqa: F811
+    stand_in: Callable[..., ScriptedSource],
 ) -> None:
     """With the noised vectors of one ward, as many other images give its documents to the byte."""
     first, expected = stand_in(noised(5)), list[bytes]()
@@ -987,20 +983,6 @@ def test_sums_are_their_owners_and_are_made_again(ward: Ward) -> None:
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(LedgerError, match=r"private sums .* not there to make them again"):
         ward.settle(8)
-
-
-def next_sums(ward: Ward, day: int) -> list[Any]:
-    """Settle a night and return the private sums that its file holds, which follow these nights."""
-    ward.settle(day)
-    now = stream_status(ward.ledger, "ward-7", "nightly", f"2026-03-{day:02d}")
-    assert now
-    ground = mechanism_of(ward.stream.query)
-    first, *later = now.stream.rows
-    sums = read_sums(ward.ledger, now, ground, later[-1])
-    assert sums
-    other = replace(now.stream, rows=(replace(first, digest="another first night"), *later))
-    assert read_sums(ward.ledger, replace(now, stream=other), ground, later[-1]) is None
-    return [tuple(x.tolist() for x in (one.shells, one.means)) for one in sums.after]
 
 
 def test_what_a_killed_process_left_of_sums_goes(

@@ -18,7 +18,7 @@ from covdp.errors import LedgerError
 from covdp.ledger import init_ledger
 from covdp.privacy import GDP
 from covdp.publish import read_document
-from tests.addons.nights.test_nights import next_sums
+from tests.addons.nights.documents import next_sums
 from tests.tools.postgres import direct, new_address
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")

@@ -20,8 +20,8 @@ from covdp.addons.nights.stream import cumulative_mean
 from covdp.addons.nights.sums import sums_folder
 from covdp.addons.nights.transcript import read_histories
 from covdp.privacy import GDP
-from tests.addons.nights.test_nights import next_sums
-from tests.ledger.test_ledger_faults import in_child
+from tests.addons.nights.documents import next_sums
+from tests.tools.children import in_child
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,23 +11,14 @@ from covdp.addons.nights.certainty import mean_certainty
 from covdp.addons.nights.stream import (
     Night,
     StreamMechanism,
-    StreamPlan,
     cumulative_mean,
     later_openings,
     split_epochs,
 )
 from covdp.mechanisms import FloatNoise
-from covdp.privacy import GDP
-from tests.addons.nights import test_secret_streams, test_stream
-from tests.addons.nights.test_secret_streams import MU, leak, placed, release, units
-
-
-def recovering(
-    opening: float, *, secret: bool = False, horizon: int = 40, mu: float = MU
-) -> StreamMechanism:
-    of = test_secret_streams.stream(horizon=horizon)
-    plan = StreamPlan(GDP(mu), horizon, opening, secret, later_openings(opening))
-    return replace(of, plan=plan)
+from tests.addons.nights import replayed, secret_streams
+from tests.addons.nights.recovering import recovering
+from tests.addons.nights.secret_streams import MU, leak, placed, release, units
 
 
 def stream_of(of: StreamMechanism, sizes: Sequence[int], seed: int) -> tuple[list[Night], Any]:
@@ -109,15 +99,15 @@ def test_until_then_its_mean_stays() -> None:
 @pytest.mark.parametrize("night", [0, 1, 4, 5])
 def test_a_unit_pays_once_for_a_first_look(night: int) -> None:
     """It is in one opening, or in the nights after both, whatever class it becomes of."""
-    one, other = test_stream.ends()
+    one, other = replayed.ends()
     public, sizes = recovering(10.0, horizon=8), (2, 2, 3, 4, 5, 6, 1, 1)
     batches = [units(public, n, 3, place) for place, n in enumerate(sizes)]
-    sides = [test_stream.with_unit(batches, night, unit) for unit in (one, other)]
-    assert test_stream.leak(public, *sides) <= MU * (1.0 + 1e-9)
+    sides = [replayed.with_unit(batches, night, unit) for unit in (one, other)]
+    assert replayed.leak(public, *sides) <= MU * (1.0 + 1e-9)
     secret = recovering(10.0, secret=True, horizon=8)
     several = (sizes, (1, 1, 9, 0, 9, 9, 0, 0), (0,) * 8)
     for label in (1, 2):
-        left = test_secret_streams.classes_with(secret, night, 0, one, several)
-        right = test_secret_streams.classes_with(secret, night, label, other, several)
+        left = secret_streams.classes_with(secret, night, 0, one, several)
+        right = secret_streams.classes_with(secret, night, label, other, several)
         assert 0.3 * MU < leak(secret, left, right) <= MU * (1.0 + 1e-9)
     assert math.isclose(public.plan.mu, MU)

@@ -2,18 +2,17 @@
 
 Random tests are seeded and state how often any seed would raise a false alarm.
 """
+# ruff: noqa: F811  (fixtures that are imported)
 
 import json
 import sys
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
-from sample_documents import ACCOUNT, SETTINGS
 
 from covdp.addons.partners.harmonise import harmonise
 from covdp.arrays import FloatArray
@@ -23,37 +22,19 @@ from covdp.descriptors import DESCRIPTORS, describe, domain
 from covdp.errors import ConfigError
 from covdp.geometry import MANIFOLDS, AffineMap, chart_of, frechet_mean, to_chart
 from covdp.mean import Release, private_mean
-from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
 from covdp.store import fill, find_place, make_plan
-from tests.addons.partners.test_several_pages import row_of, text_of
-from tests.inference.test_inference import cells, tissue
+from tests.addons.partners.pages import text_of
+from tests.addons.partners.sites import (
+    GAINS,
+    SPACE,
+    documents,  # noqa: F401  (fixtures)
+    released,
+    sites,
+)
+from tests.inference.entries import tissue
 
 harmonising = sys.modules["covdp.addons.partners.harmonise"]
-
-SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
-GAINS = {"north": 1.0, "south": 0.7, "west": 1.3}
-CLASSES = ("<b>tissue</b>", "cells")
-
-
-def released(points: FloatArray, mu: float, seed: int, name: str = "oct5") -> Release:
-    kind = DESCRIPTORS[name]
-    manifold = kind.manifold or SPACE.name
-    known = domain(name, height=28, width=28, manifold=manifold)
-    rng, space = FloatNoise(np.random.default_rng(seed)), MANIFOLDS[manifold](k=kind.k)
-    return private_mean(points, GDP(mu), domain=known, manifold=space, rng=rng)[0]
-
-
-@cache
-def sites(mu: float = 2.0) -> dict[str, tuple[Release, ...]]:
-    """Return three sites of disjoint images of two classes, each with a gain of its own."""
-    out = {}
-    for place, (name, gain) in enumerate(GAINS.items()):
-        parts = (points()[place::3][:300] for points in (tissue, cells))
-        out[name] = tuple(
-            released(gain**2 * part, mu, 10 * place + c) for c, part in enumerate(parts)
-        )
-    return out
 
 
 def images_of(label: int) -> FloatArray:
@@ -192,21 +173,6 @@ def test_bad_input() -> None:
 
 def _without(row: Release) -> Release:
     return row._replace(moments=tuple(replace(one, moment=None) for one in row.moments))
-
-
-@pytest.fixture(scope="module")
-def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Write the documents of the three sites."""
-    folder, paths = tmp_path_factory.mktemp("sites"), []
-    for name, rows in sites().items():
-        entries = [row_of(title, row) for title, row in zip(CLASSES, rows, strict=True)]
-        known = {**SETTINGS, "name": name, "population": name, "dataset": "tiles"}
-        known |= {"descriptor": "oct5", "manifold": SPACE.name, "budget": 2.0}
-        known |= {"classes": [[0, title, 300] for title in CLASSES]}
-        document = {"title": "Ward", "settings": known, "classes": entries, "account": ACCOUNT}
-        paths.append(folder / f"{name}.json")
-        paths[-1].write_text(json.dumps(document | {"statement": [["Unit of privacy", "image"]]}))
-    return paths
 
 
 def test_maps_go_from_releases_to_a_store(

@@ -19,8 +19,8 @@ from covdp.cli import main
 from covdp.inference import combine, two_sample
 from covdp.privacy import GDP
 from covdp.publish import load_release, release_once
-from tests.addons.nights.test_secret_nights import recorded
-from tests.addons.partners.test_several_pages import text_of
+from tests.addons.nights.secret_wards import recorded
+from tests.addons.partners.pages import text_of
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -4,44 +4,19 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from sample_documents import ACCOUNT, COST, SETTINGS, night_class_of
+from sample_documents import night_class_of
 from sample_history import draw_nights
 
 from covdp.addons.partners.coordinates import common_coordinates
 from covdp.cli import main
 from covdp.inference import combine, two_sample
 from covdp.schema import as_json
-from tests.inference.test_inference import entry, noised, observed
+from tests.addons.partners.documents import NIGHT, document
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
-
-NIGHT = {
-    "night": 3,
-    "horizon": 40,
-    "coefficient_norm": 1.0,
-    "axes": [[1.0]],
-    "centre": [0.0],
-}
-"""What the document of a night has besides."""
-
-
-def document(
-    path: Path, seed: int, names: tuple[str, ...] = ("well", "ill"), **settings: Any
-) -> Path:
-    """Write a document with a class of each name."""
-    rng = np.random.default_rng(seed)
-    rows = [
-        {"label": label, "name": name, "n": 200, **COST, **entry(noised(observed(), rng))}
-        for label, name in enumerate(names)
-    ]
-    known = {**SETTINGS, "name": path.stem, "population": path.stem, **settings}
-    document = {"title": "Ward", "settings": known, "classes": rows, "statement": []}
-    path.write_text(json.dumps(document | {"account": ACCOUNT}))
-    return path
 
 
 def test_documents_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

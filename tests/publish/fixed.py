@@ -1,0 +1,20 @@
+"""Noise that is the same in every draw."""
+
+import numpy as np
+import pytest
+
+from covdp.arrays import FloatArray
+from covdp.mechanisms import NoisyVector, noise
+
+
+def fixed_noise(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, float, float]]:
+    """Have the lattice give numbers of its own, and return what is asked of it."""
+    asked: list[tuple[int, float, float]] = []
+
+    def fixed(vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
+        asked.append((len(vector), sigma, sensitivity))
+        rng = np.random.default_rng(len(asked))
+        return NoisyVector(sigma * rng.standard_normal(len(vector)) + 9.0 * rng.random(), 0.01)
+
+    monkeypatch.setattr(noise, "hardened_gaussian", fixed)
+    return asked

@@ -28,7 +28,6 @@ from covdp.addons.audit.faults import changed_noise, hardened_noise, smaller_noi
 from covdp.addons.nights.stream import column_norm
 from covdp.addons.nights.stream.history import begin_epoch
 from covdp.addons.nights.stream.plan import GROWTH
-from covdp.addons.papers.chains import ChainSettings
 from covdp.arrays import FloatArray
 from covdp.errors import ConfigError
 from covdp.geometry import MANIFOLDS, Manifold
@@ -36,7 +35,7 @@ from covdp.mean import Labels
 from covdp.mean.plan import STEP_NAMES
 from covdp.mean.release import COUNT_UNIT
 from covdp.mechanisms import MECHANISMS
-from covdp.mechanisms.base import KNG_RECORDS, Points, small
+from covdp.mechanisms.base import KNG_RECORDS, SAMPLERS, Chain, Points, small
 from covdp.mechanisms.exponential import gradient_sensitivity
 from covdp.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
 
@@ -53,12 +52,12 @@ SENSITIVITY = 0.25
 """Δ in the manifold's distance: large enough for curvature to show, and for all laws to exist."""
 RADIUS = 0.2
 """Radius of the ball that holds the data on the sphere and on shapes, where it must be < π/8."""
-CHAINS: dict[tuple[str, str], ChainSettings] = {
-    ("rl", "spd-log-euclidean"): ChainSettings(burn_in=10_000),
-    ("rl", "spd-affine-invariant"): ChainSettings(burn_in=10_000),
-    ("kng", "sphere"): ChainSettings(burn_in=1000),
+CHAINS: dict[tuple[str, str], int] = {
+    ("rl", "spd-log-euclidean"): 10_000,
+    ("rl", "spd-affine-invariant"): 10_000,
+    ("kng", "sphere"): 1000,
 }
-"""The published Markov chains; the paper of the last gives no length, so the 1,000 are ours."""
+"""Burn-in of the published Markov chains; for the last its paper gives none: the 1,000 are ours."""
 CHAIN_SHARE = 0.02
 """A chain takes thousands of steps a draw: it gets this share of the draws …"""
 CHAIN_BUDGET = PureDP(4.0)
@@ -84,7 +83,7 @@ class Case:
         What it is calibrated with.
     radius : float
         r of the ball that holds the data, where KNG needs one.
-    chain : ChainSettings, optional
+    chain : Chain, optional
         Draw by the published Markov chain instead of exactly.
     share : float
         Share of the draws of an audit that this case gets.
@@ -109,7 +108,7 @@ class Case:
     budget: Budget
     sensitivity: float
     radius: float = math.inf
-    chain: ChainSettings | None = None
+    chain: Chain | None = None
     share: float = 1.0
     replayed: Callable[[Budget, Manifold], attacks.AdaptiveTranscripts] | None = None
     fault: str = ""
@@ -275,8 +274,9 @@ def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
         definitions = [kind for kind in family.definitions if kind != "rao"] or ["rao"]
         for space in family.manifolds:
             cases += [_case(name, space, BUDGETS[kind]) for kind in definitions]
-            if (name, space) in CHAINS:
-                cases.append(_case(name, space, CHAIN_BUDGET, CHAINS[name, space]))
+            if (name, space) in CHAINS and "chain" in SAMPLERS:
+                chain = SAMPLERS["chain"](burn_in=CHAINS[name, space])
+                cases.append(_case(name, space, CHAIN_BUDGET, chain))
         if family.hardened:  # drawn at the origin, which on a flat manifold is any other place
             flat = next(space for space in family.manifolds if small(MANIFOLDS[space]).flat)
             drawn = _case(name, flat, BUDGETS["gdp"])
@@ -284,7 +284,7 @@ def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
     return (*cases, *(case for case in PLANNED if mechanism in (None, case.mechanism)))
 
 
-def _case(name: str, space: str, budget: Budget, chain: ChainSettings | None = None) -> Case:
+def _case(name: str, space: str, budget: Budget, chain: Chain | None = None) -> Case:
     """Return a case with the sensitivity that suits its mechanism."""
     manifold, family = small(MANIFOLDS[space]), MECHANISMS[name]
     share = 1.0 if chain is None else CHAIN_SHARE
@@ -354,7 +354,7 @@ def misprint(case: Case) -> Any:
 
 def short_chain(case: Case) -> Any:
     """Return the published chain of the mechanism, stopped after 10 steps."""
-    return replace(case, chain=ChainSettings(burn_in=10, keep=4)).calibrate()
+    return replace(case, chain=SAMPLERS["chain"](burn_in=10, keep=4)).calibrate()
 
 
 def after_the_first(nights: int) -> list[int]:

@@ -58,7 +58,7 @@ PROMISES = {
         "figures": "curves pictures",
         "addons/papers": "*",
         "mechanisms": "additive exponential radial wrapping",
-        "report": "runs run_* split",
+        "report": "findings runs run_* split",
         "results": "record",
         "cli": "experiments",
         ".": "config",

@@ -1,7 +1,7 @@
 """Settings of a run, as frozen records read from TOML: every choice here is public.
 
 What a paper printed of the results of an experiment, or what is claimed of them, stands beside its
-settings, in one file. `covdp.report` judges it by the rows.
+settings, in one file. The add-on `covdp.addons.papers` judges it by the rows.
 """
 
 import math

@@ -57,7 +57,13 @@ if TYPE_CHECKING:
 
 
 def default_out(*words: str) -> Path:
-    """Return where results go when nobody says: ``covdp-output/WORDS`` in the current folder."""
+    """Return where results go when nobody says: ``covdp-output/WORDS`` in the current folder.
+
+    Parameters
+    ----------
+    *words : str
+        Words that name the folder.
+    """
     return Path.cwd() / "covdp-output" / "-".join(words)
 
 
@@ -79,11 +85,21 @@ def run_experiments(
 
     Parameters
     ----------
+    configs : sequence of ExperimentConfig
+        Experiments, each on one dataset.
+    perform : callable
+        Function that does one step of a run.
+    root : Path or None
+        Data root.
+    out : Path
+        Folder of results.
     side_by_side : callable
         `map`, or that of a pool of threads, of which each does a run. Those that take longest begin
         first; those that read a clock wait for all others, and for each other.
     needs_data : bool
-        Whether images that cannot be had are an error, and not a run that is left out.
+        True if images that cannot be had are an error, and not a run that is left out.
+    report : callable
+        Function that writes the report of a folder of results, and returns its path.
 
     Returns
     -------
@@ -130,7 +146,19 @@ def run_experiments(
 
 
 def perform(run: "Run", step: "ExperimentStep", *, workers: UnorderedMap, shown: bool) -> None:
-    """Do one step of a run: by `workers` where its calls may be done side by side, else here."""
+    """Do one step of a run: by `workers` where its calls may be done side by side, else here.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset.
+    step : ExperimentStep
+        Step of the run.
+    workers : UnorderedMap
+        Map over calls, in any order, that may do them side by side.
+    shown : bool
+        True if the step is shown while it works.
+    """
     with _shown(step.name, shown):
         calls = step.calls(run)
         if not step.parallel:
@@ -154,20 +182,20 @@ class ReleaseJob:
     Attributes
     ----------
     settings : ReleaseConfig
-        With its run key.
+        Settings with the run key.
     ledger : Ledger
-        Who pays.
+        Ledger whose account pays.
     out : Path
         Folder of the results.
     root : Path or None
         The data root.
     store : Place or None
-        Where descriptors are stored; a private folder that goes with the release when None.
+        Store of descriptors; a private folder that goes with the release when None.
     again, beside : bool
-        Whether a run that was paid with other images is paid once more, and whether it is paid
-        beside a stream or another name; see `release_once`.
+        True if a run that was paid with other images is paid once more; true if it is paid beside
+        a stream or another name. See `release_once`.
     even_if_useless : bool
-        Whether it is paid where public numbers say that nothing will be usable.
+        True if it is paid where public numbers say that nothing will be usable.
     """
 
     settings: ReleaseConfig
@@ -183,6 +211,11 @@ class ReleaseJob:
         """Refuse a release of which public numbers say that nothing will be usable.
 
         Where the ledger holds this run, it may be that one which is asked for again, at no cost.
+
+        Parameters
+        ----------
+        sizes : sequence of int
+            Public number of images, or persons, of each class, or of all classes.
         """
         from covdp.worth import check_worth
 
@@ -209,12 +242,27 @@ def prepare_release(
 
     Parameters
     ----------
+    config : Path
+        File of the release, in TOML.
     ledger : str or None
-        Its address; what COVDP_LEDGER says, else the user's own, when None.
+        Address of the ledger; what COVDP_LEDGER says, else the user's own, when None.
+    out : Path or None
+        Folder of the results; `default_out` of the release's name when None.
+    root : Path or None
+        Data root.
+    run_key : str, optional
+        Key of the run; the config's, else the date, when left out.
     at : datetime, optional
         The time that the release is planned for, which may be ahead; now when left out.
+    store : str, optional
+        Folder or address of a store of descriptors.
     again, beside, even_if_useless : bool
         See `ReleaseJob`.
+
+    Returns
+    -------
+    ReleaseJob
+        Release that can be done.
 
     Raises
     ------
@@ -237,7 +285,18 @@ def prepare_release(
 
 
 def release(job: ReleaseJob) -> Path:
-    """Commit and publish a release, after a night that was not finished; return its document."""
+    """Commit and publish a release, after a night that was not finished; return its document.
+
+    Parameters
+    ----------
+    job : ReleaseJob
+        Release that was checked.
+
+    Returns
+    -------
+    Path
+        Path of the document.
+    """
     document = job.out
     for part in releases_due(job):
         document = settle_release(part)
@@ -246,7 +305,13 @@ def release(job: ReleaseJob) -> Path:
 
 
 def releases_due(job: ReleaseJob) -> list[ReleaseJob]:
-    """Return what is to be released, in order: a night that was not finished, then this release."""
+    """Return what is to be released, in order: a night that was not finished, then this release.
+
+    Parameters
+    ----------
+    job : ReleaseJob
+        Release that was checked.
+    """
     settings, before = job.settings, None
     if settings.stream is not None:
         before = settings.stream.unfinished(settings, job.ledger)
@@ -258,6 +323,16 @@ def settle_release(job: ReleaseJob) -> Path:
     """Pay, draw, commit, and write the committed bytes; return the path of the document.
 
     It draws noise: it is never done again by itself. A folder of no use is refused unpaid.
+
+    Parameters
+    ----------
+    job : ReleaseJob
+        Release that was checked.
+
+    Returns
+    -------
+    Path
+        Path of the document.
     """
     check_folder(job.out)
     asked, stream = (job.settings, job.ledger, job.root, job.store), job.settings.stream
@@ -286,6 +361,18 @@ def publish(document: Path, out: Path) -> Path:
     """Write the table and the page of a committed document; return the path of the table.
 
     ``OUT/report.html`` is the page of the latest release; each keeps its own beside its table.
+
+    Parameters
+    ----------
+    document : Path
+        Committed document, in its folder.
+    out : Path
+        Folder of the results.
+
+    Returns
+    -------
+    Path
+        Path of the table.
     """
     released = read_document(document)
     page = build_release_report(released, document.with_suffix(".html"))
@@ -302,13 +389,18 @@ def preview_release(
     Parameters
     ----------
     config : ReleaseConfig
-        Its settings.
+        Settings of the release.
     ledger : str or None
         Address of the ledger; see `prepare_release`.
     root : Path or None
         The data root.
     made : bool
         False if there is no config yet, so that nothing can be paid.
+
+    Returns
+    -------
+    Preview
+        Images, account and likely use.
 
     Raises
     ------

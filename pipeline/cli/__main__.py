@@ -53,7 +53,18 @@ atexit.register(gc.freeze)  # at the end Python would look through all that is t
 
 
 def main(tokens: list[str] | None = None) -> int:
-    """Run the command line; errors of the user become one line and exit code 2."""
+    """Run the command line; errors of the user become one line and exit code 2.
+
+    Parameters
+    ----------
+    tokens : list of str, optional
+        Words of the command line; those that the program was started with when left out.
+
+    Returns
+    -------
+    int
+        Exit code of the process.
+    """
     # threads of ours use all cores: those of BLAS, for small matrices, make a run a quarter slower
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     open_streams()
@@ -195,6 +206,20 @@ def run_in_thread(
     After Ctrl-C and SIGTERM `ended` is called; the message about them ends with `way`.
     Signals belong to the main thread: elsewhere the work is done at once, and they are left alone.
     What the work starts, such as workers of Dask, leaves Ctrl-C to this process.
+
+    Parameters
+    ----------
+    work : callable
+        Function that is called once.
+    ended : callable
+        Function that is called after Ctrl-C or SIGTERM.
+    way : str
+        Way out, at the end of the message about the signal.
+
+    Returns
+    -------
+    Result
+        Result of `work`.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()

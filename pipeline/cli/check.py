@@ -86,7 +86,21 @@ def check(
 def look(
     settings: "ReleaseConfig", root: Path | None, out: Path, ledger: str | None, *, made: bool
 ) -> tuple["Preview", dict[str, Path]]:
-    """Return the preview of a release, and where its page and its list of exclusions are."""
+    """Return the preview of a release, and where its page and its list of exclusions are.
+
+    Parameters
+    ----------
+    settings : ReleaseConfig
+        Settings of the release.
+    root : Path or None
+        Data root.
+    out : Path
+        Folder of the page, readable by its owner alone.
+    ledger : str or None
+        Address of the ledger.
+    made : bool
+        False if there is no config yet, so that nothing can be paid.
+    """
     from covdp.files import make_folder, owner_only, write_whole
     from covdp.jobs import preview_release
     from covdp.report import build_check
@@ -104,7 +118,15 @@ def look(
 
 
 def settings_of(dataset: str, budget: float = PROPOSED) -> "ReleaseConfig":
-    """Return the settings that a release of a card would have by default."""
+    """Return the settings that a release of a card would have by default.
+
+    Parameters
+    ----------
+    dataset : str
+        Name of a dataset, or path of a card.
+    budget : float
+        Budget of the release, μ.
+    """
     from covdp.datasets import find_card
     from covdp.descriptors import descriptors_for
     from covdp.publish import ReleaseConfig, plain_name
@@ -119,7 +141,15 @@ def settings_of(dataset: str, budget: float = PROPOSED) -> "ReleaseConfig":
 
 
 def root_beside(dataset: str, card: "Card") -> Path | None:
-    """Return the folder of a card if its images are there, too."""
+    """Return the folder of a card if its images are there, too.
+
+    Parameters
+    ----------
+    dataset : str
+        Name of a dataset, or path of a card.
+    card : Card
+        Card of the dataset.
+    """
     above = Path(dataset).parent
     return (
         above if dataset.endswith(".toml") and (above / (card.path or card.name)).exists() else None
@@ -127,7 +157,15 @@ def root_beside(dataset: str, card: "Card") -> Path | None:
 
 
 def exclusions(found: "Inspection", card: "Card") -> bytes:
-    """Return the list that leaves out what cannot be used, and what the card leaves out already."""
+    """Return the list that leaves out what cannot be used, and what the card leaves out already.
+
+    Parameters
+    ----------
+    found : Inspection
+        Result of an inspection of all files.
+    card : Card
+        Card of the dataset.
+    """
     from covdp.datasets.cards import LocalFilesCard
     from covdp.datasets.listing import read_exclusions
     from covdp.store import exclusion_list
@@ -139,7 +177,17 @@ def exclusions(found: "Inspection", card: "Card") -> bytes:
 
 
 def paste_lines(dataset: str, card: "Card", listed: Path | str) -> list[str]:
-    """Return how a card is made to leave out the files of a list."""
+    """Return how a card is made to leave out the files of a list.
+
+    Parameters
+    ----------
+    dataset : str
+        Name of a dataset, or path of a card.
+    card : Card
+        Card of the dataset.
+    listed : Path or str
+        Place of the list of exclusions: a file, or an address in a store.
+    """
     if not dataset.endswith(".toml"):
         return []
     file, before = Path(dataset), getattr(card, "exclude", None)
@@ -155,7 +203,13 @@ def paste_lines(dataset: str, card: "Card", listed: Path | str) -> list[str]:
 
 
 def file_tables(found: "Inspection") -> list[Table]:
-    """Return tables of odd files, those that a key cures apart, and of the kinds of all files."""
+    """Return tables of odd files, those that a key cures apart, and of the kinds of all files.
+
+    Parameters
+    ----------
+    found : Inspection
+        Result of an inspection of all files.
+    """
     shown: dict[str, Sequence[FileFault | OddFile]] = {
         "Cannot be used": [x for x in found.faults if not x.curable],
         "Cured by a key of the card, and in no list": [x for x in found.faults if x.curable],
@@ -221,7 +275,19 @@ def _values(preview: "Preview") -> dict[str, Any]:
 
 
 def check_files(dataset: str, root: Path | None, place: "Place", output: Printing) -> None:
-    """List what cannot be used or is odd, and write the list that a card can name, in a store."""
+    """List what cannot be used or is odd, and write the list that a card can name, in a store.
+
+    Parameters
+    ----------
+    dataset : str
+        Name of a dataset, or path of a card.
+    root : Path or None
+        Data root.
+    place : Place
+        Store that the list is written to.
+    output : Printing
+        Options of what is printed.
+    """
     from covdp.datasets import fetch, find_card
     from covdp.errors import MismatchError
     from covdp.store import inspect

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Overrides:
-    """What `run` and `reproduce` change of an experiment, and where they run it.
+    """Options with which `run` and `reproduce` change an experiment, and its place.
 
     Parameters
     ----------
@@ -34,8 +34,8 @@ class Overrides:
         Repetitions, in place of the experiment's; a series with a number of its own keeps it where
         it is smaller.
     runner
-        Where classes are worked on side by side: threads, as `run` does it, processes, as
-        `reproduce` does, dask, or the address of a Dask scheduler.
+        Workers on classes side by side: threads, as `run` has them, processes, as `reproduce` has
+        them, dask, or the address of a Dask scheduler.
     """
 
     dataset: str | None = None
@@ -83,7 +83,13 @@ def run(
 
 
 def print_bound(folder: Path) -> None:
-    """Print the proven bound of the one run in a folder, and how far each class fills it."""
+    """Print the proven bound of the one run in a folder, and how far each class fills it.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of results.
+    """
     from covdp.report import bound_in_words, load_runs
 
     runs = load_runs(folder)
@@ -99,7 +105,28 @@ def start_experiments(
     chains: bool = True,
     needs_data: bool = False,
 ) -> tuple[tuple["Run", ...], Path]:
-    """Load experiments, None being the main job; run them, and return the runs and the report."""
+    """Load experiments, None being the main job; run them, and return the runs and the report.
+
+    Parameters
+    ----------
+    sources : sequence of str or Path or None
+        Names or files of experiments; None is the main job.
+    overrides : Overrides
+        Options that change the experiments.
+    quick : bool
+        True for few repetitions.
+    chains : bool
+        False to leave series by Markov chains out.
+    needs_data : bool
+        True if images that cannot be had are an error, and not a run that is left out.
+
+    Returns
+    -------
+    runs : tuple of Run
+        Runs of the experiments.
+    page : Path
+        Report of all.
+    """
     from functools import partial
 
     from covdp.parallel import check_runner, threads, workers

@@ -66,7 +66,7 @@ def set_budget(
     total
         All that may ever be spent on them: μ for gdp, ρ for zcdp.
     definition
-        What charges are counted in.
+        Definition that charges are counted in.
     delta
         δ at which ε is shown; 1e-5 by default.
     """
@@ -94,8 +94,7 @@ def show_ledger(
     population
         One population only.
     budget
-        What one more release costs, in the account's definition; that of the last one when left
-        out.
+        Cost of one more release, in the account's definition; that of the last one when left out.
     """
     _show_accounts(population, ledger, output, budget)
 
@@ -175,7 +174,17 @@ book.command(confirm_ledger, name="confirm-restored")
 def account_json(
     row: Account, cost: Budget | None, streams: Sequence[PaidStream] = ()
 ) -> dict[str, Any]:
-    """Return an account and its streams under the names that programs may rely on."""
+    """Return an account and its streams under the names that programs may rely on.
+
+    Parameters
+    ----------
+    row : Account
+        Account of a population.
+    cost : Budget or None
+        Cost of another release.
+    streams : sequence of StreamAccount
+        Streams that the account has paid.
+    """
     values = {name: getattr(row, name) for name in ACCOUNT_FIELDS}
     values |= {"cost": cost, "releases_left": None if cost is None else row.lasts(cost)}
     return values | ({"streams": [stream.as_json() for stream in streams]} if streams else {})
@@ -188,6 +197,17 @@ def account_items(
 
     `cost` is what another release costs. What is spent is rounded up and what is left is rounded
     down, to six digits; verbose has all.
+
+    Parameters
+    ----------
+    row : Account
+        Account of a population.
+    cost : Budget or None
+        Cost of another release.
+    output : Printing
+        Options of what is printed.
+    streams : sequence of StreamAccount
+        Streams that the account has paid.
     """
     digits = _digits(output)
     lines = [_pace(row, cost, digits), *(escape(stream.in_words) for stream in streams)]
@@ -229,7 +249,15 @@ def _pace(row: Account, cost: Budget | None, digits: int) -> str:
 
 
 def charge_line(charge: Charge, output: Printing) -> str:
-    """Return what a release has cost, in words; budgets as in `account_items`."""
+    """Return what a release has cost, in words; budgets as in `account_items`.
+
+    Parameters
+    ----------
+    charge : Charge
+        Charge of a release, and its account.
+    output : Printing
+        Options of what is printed.
+    """
     digits, row = _digits(output), charge.account
     cost = equation(charge.cost, digits)
     if not charge.committed:
@@ -244,7 +272,13 @@ def charge_line(charge: Charge, output: Printing) -> str:
 
 
 def charge_json(charge: Charge) -> dict[str, Any]:
-    """Return the same under the names that programs may rely on."""
+    """Return the same under the names that programs may rely on.
+
+    Parameters
+    ----------
+    charge : Charge
+        Charge of a release, and its account.
+    """
     return {
         "charged": charge.cost if charge.charged else None,
         "already_released": not charge.committed,

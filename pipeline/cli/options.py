@@ -18,7 +18,15 @@ from covdp.progress import Level, say
 
 
 def here(_: Any, tokens: Sequence[Token]) -> Path:
-    """Return a place on this machine, ``~/`` being the user's home; refuse an address."""
+    """Return a place on this machine, ``~/`` being the user's home; refuse an address.
+
+    Parameters
+    ----------
+    _ : object
+        Type of the option, which is known.
+    tokens : sequence of Token
+        Words of the option, of which there is one.
+    """
     if "://" in (text := tokens[0].value):
         raise ConfigError(f"{text} is an address; name a folder or a file on this machine")
     return Path.home() / text[2:] if text.startswith("~/") else Path(text)
@@ -49,7 +57,17 @@ _flag = partial(Parameter, negative="", group=Group("Printing", sort_key=9), sho
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Printing:
-    """Options of what a command prints."""
+    """Options of what a command prints.
+
+    Attributes
+    ----------
+    json : bool
+        True if JSON is printed, and nothing else.
+    quiet : bool
+        True if paths of results and errors are printed, and nothing else.
+    verbose : bool
+        True if all columns are printed, and steps with their times.
+    """
 
     json: Annotated[bool, _flag("--json", help="Print JSON on standard output, only that.")] = False
     quiet: Annotated[
@@ -73,7 +91,17 @@ class Printing:
     def answer(
         self, value: Any, *items: Table | str, paths: Mapping[str, Path] | None = None
     ) -> None:
-        """Print a value, with `paths`, as JSON; or what a person reads of it, then the paths."""
+        """Print a value, with `paths`, as JSON; or what a person reads of it, then the paths.
+
+        Parameters
+        ----------
+        value : object
+            Value that is printed as JSON.
+        *items : Table or str
+            Tables and texts that a person reads instead.
+        paths : mapping of str to Path, optional
+            Paths of results, by their titles.
+        """
         if self.json:
             print_json(value if paths is None else {**value, **paths})
             return
@@ -82,7 +110,13 @@ class Printing:
         self.paths(paths or {})
 
     def paths(self, paths: Mapping[str, Path]) -> None:
-        """Print one line a path, title first; when quiet the path alone."""
+        """Print one line a path, title first; when quiet the path alone.
+
+        Parameters
+        ----------
+        paths : mapping of str to Path
+            Paths of results, by their titles.
+        """
         if self.json:
             print_json(paths)
             return
@@ -90,7 +124,13 @@ class Printing:
             print_line(path if self.quiet else f"{title:8} {path}")
 
     def show(self, item: Table | str) -> None:
-        """Print a table or a text, unless quiet; what is long goes on below, nothing is cut off."""
+        """Print a table or a text, unless quiet; what is long goes on below, nothing is cut off.
+
+        Parameters
+        ----------
+        item : Table or str
+            Table or text.
+        """
         if self.quiet:
             return
         if isinstance(item, Table):

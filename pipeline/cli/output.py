@@ -32,7 +32,13 @@ class Screen(Console):
 
 
 def print_line(line: object) -> None:
-    """Print a row on standard output, or several."""
+    """Print a row on standard output, or several.
+
+    Parameters
+    ----------
+    line : object
+        Text of the row, or of several.
+    """
     print(printable(str(line)))
 
 
@@ -40,6 +46,11 @@ def print_json(value: Any) -> None:
     """Print a value as JSON; see `plain`.
 
     Letters that a terminal would obey, or that standard output cannot hold, are escaped.
+
+    Parameters
+    ----------
+    value : object
+        Value that `plain` turns into JSON.
     """
     some = not takes_unicode(sys.stdout)
     text = json.dumps(plain(value), ensure_ascii=some, indent=2, allow_nan=False)
@@ -52,6 +63,11 @@ def plain(value: Any) -> Any:
 
     Paths are text, times ISO 8601, budgets objects with their definition; what is not finite is
     null.
+
+    Parameters
+    ----------
+    value : object
+        Budget, record, mapping, sequence, array, path, time or number.
     """
     from covdp.privacy import Budget
 
@@ -85,12 +101,30 @@ class _Table(Table):
 
 
 def numbers(*heads: str, **options: Any) -> list[Column]:
-    """Return columns of numbers."""
+    """Return columns of numbers.
+
+    Parameters
+    ----------
+    *heads : str
+        Heads of the columns.
+    **options : object
+        Further options of `rich.table.Column`.
+    """
     return [Column(head, justify="right", no_wrap=True, **options) for head in heads]
 
 
 def new_table(*heads: Column | str, rows: Iterable[Sequence[Any]] = (), **options: Any) -> Table:
-    """Return a table in the one style of all commands, with some rows."""
+    """Return a table in the one style of all commands, with some rows.
+
+    Parameters
+    ----------
+    *heads : Column or str
+        Columns, or their heads.
+    rows : iterable of sequence of object
+        Cells of each row.
+    **options : object
+        Further options of `rich.table.Table`.
+    """
     options = {name: printable(x) if isinstance(x, str) else x for name, x in options.items()}
     table = _Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False, **options)
     for row in rows:
@@ -99,7 +133,13 @@ def new_table(*heads: Column | str, rows: Iterable[Sequence[Any]] = (), **option
 
 
 def page_table(table: Mapping[str, Any] | None) -> Table:
-    """Return a table of a page, of `covdp.report.page.table`, as a terminal has it."""
+    """Return a table of a page, of `covdp.report.page.table`, as a terminal has it.
+
+    Parameters
+    ----------
+    table : mapping of str to object or None
+        Table of a page: heads and lines; None for a table without rows.
+    """
     heads, lines = (table["heads"], table["lines"]) if table else ((), ())
     rows = ([escape(printable(cell, lines=False)) for cell in line] for line in lines)
     return new_table(*(head[:1].lower() + head[1:] for head in heads), rows=rows)

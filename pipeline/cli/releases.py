@@ -87,7 +87,7 @@ def plan(
         Images, or persons, of a class, CLASS=N; once for each class. Some usual sizes when left
         out.
     per_night
-        How many more come each night, in each class.
+        Number of images, or persons, that come each night, in each class.
     nights
         The night that is foreseen; a stream's last one when left out, else the first.
     error
@@ -117,7 +117,13 @@ MORE = " --verbose shows errors, regions and prices, and what they mean."
 
 
 def counted(config: "ReleaseConfig") -> tuple[dict[str, int], int | None]:
-    """Return the public sizes of classes, or of all together; none where no image can be listed."""
+    """Return the public sizes of classes, or of all together; none where no image can be listed.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of a release.
+    """
     from covdp.publish.redact import silence
     from covdp.publish.release import public_sizes
 
@@ -160,6 +166,11 @@ def _of(row: "ClassForecast", result: "Forecast") -> str:
 
 def sizes_of(items: Iterable[str]) -> dict[str, int]:
     """Return sizes of classes from ``CLASS=N``; a name may hold an equals sign itself.
+
+    Parameters
+    ----------
+    items : iterable of str
+        Texts such as ``normal=1500``.
 
     Raises
     ------
@@ -205,7 +216,13 @@ def _account(
 
 
 def forecast_items(result: "Forecast") -> Iterator[Table | str]:
-    """Yield a table of prices, one of errors by budget, one by night, and what was solved for."""
+    """Yield a table of prices, one of errors by budget, one by night, and what was solved for.
+
+    Parameters
+    ----------
+    result : Forecast
+        Forecast of a release.
+    """
     from covdp.privacy import letter as letter_of
 
     letter = letter_of(result.definition)
@@ -336,8 +353,8 @@ def release(
     run_key
         Which run this is; the config's, else today's date (UTC).
     store
-        Where descriptors are stored and found again, as `covdp describe` leaves them; a private
-        folder that goes with the release when left out.
+        Place where descriptors are stored and found again, as `covdp describe` leaves them; a
+        private folder that goes with the release when left out.
     again
         Release, and pay, once more: where the images, the settings or the name of a run have
         changed since it was paid, beside a stream of the population, or for a stream beside another
@@ -527,7 +544,15 @@ def _log(line: str) -> None:
 
 
 def planned_times(cron: str, after: datetime) -> Iterator[datetime]:
-    """Yield the times of a cron expression after `after`, without end."""
+    """Yield the times of a cron expression after `after`, without end.
+
+    Parameters
+    ----------
+    cron : str
+        Expression of cron's five fields, in UTC.
+    after : datetime
+        Time after which the first one is.
+    """
     from cronsim import CronSim, CronSimError
 
     try:
@@ -546,7 +571,17 @@ def nights(
     now: Callable[[], datetime],
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[list[datetime]]:
-    """Yield planned times as they come; of several that have passed, the last after the others."""
+    """Yield planned times as they come; of several that have passed, the last after the others.
+
+    Parameters
+    ----------
+    times : iterator of datetime
+        Planned times, in order and without end.
+    now : callable
+        Function that returns the present time.
+    sleep : callable
+        Function that waits for some seconds.
+    """
     planned = next(times)
     while True:
         while (left := (planned - now()).total_seconds()) > 0:
@@ -559,6 +594,16 @@ def nights(
 
 def release_night(job: "ReleaseJob") -> str:
     """Release once, and return in words what was released and what was charged.
+
+    Parameters
+    ----------
+    job : ReleaseJob
+        Release that is planned.
+
+    Returns
+    -------
+    str
+        Line about the night.
 
     Raises
     ------
@@ -585,7 +630,13 @@ def release_night(job: "ReleaseJob") -> str:
 
 
 def notify_command(text: str | None) -> list[str]:
-    """Return the words of a command that can be run; none when there is no text."""
+    """Return the words of a command that can be run; none when there is no text.
+
+    Parameters
+    ----------
+    text : str or None
+        Command as it is typed in a shell.
+    """
     try:
         words = shlex.split(text or "")
     except ValueError as error:
@@ -599,7 +650,15 @@ def notify_command(text: str | None) -> list[str]:
 
 
 def notify_failure(line: str, command: list[str]) -> None:
-    """Tell whoever the command tells that a night failed; say so when that fails as well."""
+    """Tell whoever the command tells that a night failed; say so when that fails as well.
+
+    Parameters
+    ----------
+    line : str
+        Line that says why the night failed.
+    command : list of str
+        Words of the command; none of them when nobody is told.
+    """
     if not command:
         return
     try:

@@ -65,7 +65,7 @@ def start(
     total
         All that may ever be spent on them, as μ.
     budget
-        What the release costs, as μ, for all classes together.
+        Cost of the release, as μ, for all classes together.
     nights
         For a stream: most nights that it lasts, each image paid for once. Without it each release
         is paid for.

@@ -24,7 +24,15 @@ HOURS = {"m": 1 / 60, "h": 1, "d": 24, "w": 168}
 
 
 def age(_: Any, tokens: "Sequence[Token]") -> timedelta:
-    """Return an age such as 90m, 36h, 2d or 1w."""
+    """Return an age such as 90m, 36h, 2d or 1w.
+
+    Parameters
+    ----------
+    _ : object
+        Type of the option, which is known.
+    tokens : sequence of Token
+        Words of the option, of which there is one.
+    """
     found = re.fullmatch(r"([1-9][0-9]{0,5})([mhdw])", text := tokens[0].value)
     if found is None:
         raise ConfigError(

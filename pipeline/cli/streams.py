@@ -44,12 +44,24 @@ def open_streams() -> None:
 
 
 def takes_unicode(stream: TextIO) -> bool:
-    """Return whether a stream has an encoding of all letters; one without any holds them itself."""
+    """Return whether a stream has an encoding of all letters; one without any holds them itself.
+
+    Parameters
+    ----------
+    stream : TextIO
+        Open stream of text.
+    """
     return (stream.encoding or "utf").lower().startswith("utf")
 
 
 def spell(error: UnicodeError) -> tuple[str, int]:
-    """Return the replacement of letters that cannot be encoded, and where they end."""
+    """Return the replacement of letters that cannot be encoded, and where they end.
+
+    Parameters
+    ----------
+    error : UnicodeError
+        Error that tells the text, and the letters that cannot be encoded.
+    """
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end]
@@ -91,7 +103,13 @@ codecs.register_error(IN_WORDS, spell)
 
 
 def complain(about: BaseException | str) -> None:
-    """Print a fault on standard error, if somebody still reads it."""
+    """Print a fault on standard error, if somebody still reads it.
+
+    Parameters
+    ----------
+    about : BaseException or str
+        Error, or the text of a fault.
+    """
     with suppress(OSError):
         text = printable(about, lines=False) if isinstance(about, str) else one_line(about)
         print(f"covdp: {text}", file=sys.stderr, flush=True)
@@ -102,6 +120,16 @@ def settle_streams(probe: str = "") -> list[str]:
 
     They go nowhere from here on, or Python would try once more at its end, and end with an exit
     code of its own. A write that fails may leave nothing to flush, so then it takes a probe.
+
+    Parameters
+    ----------
+    probe : str
+        Text that is written to the first stream before it is flushed.
+
+    Returns
+    -------
+    list of str
+        Names of streams that take nothing.
     """
     names = list[str]()
     for name in ("standard output", "standard error"):

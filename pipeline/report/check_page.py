@@ -20,6 +20,18 @@ SHOWN_SIDE = 160
 def build_check(preview: Preview, out: Path) -> Path:
     """Write ``OUT/check.html``, for its owner alone, and return it.
 
+    Parameters
+    ----------
+    preview : Preview
+        Result of a check.
+    out : Path
+        Folder that is written, for its owner alone.
+
+    Returns
+    -------
+    Path
+        Path of the page.
+
     Raises
     ------
     OutputError
@@ -30,7 +42,18 @@ def build_check(preview: Preview, out: Path) -> Path:
 
 
 def headline(preview: Preview) -> Finding:
-    """Say whether somebody must decide, and what the means are likely usable for."""
+    """Say whether somebody must decide, and what the means are likely usable for.
+
+    Parameters
+    ----------
+    preview : Preview
+        Result of a check.
+
+    Returns
+    -------
+    Finding
+        Sentences at the head of the page; a warning if something is to be decided.
+    """
     many = len(preview.decisions)
     mend = f"{many} thing{'s' * (many != 1)} to decide or mend before a release is paid."
     text = mend if many else "Nothing to mend."
@@ -38,17 +61,35 @@ def headline(preview: Preview) -> Finding:
 
 
 def decisions(preview: Preview) -> list[Finding]:
-    """Return what is to be decided, a warning each."""
+    """Return what is to be decided, a warning each.
+
+    Parameters
+    ----------
+    preview : Preview
+        Result of a check.
+    """
     return [Finding(text, warning=True) for text in preview.decisions]
 
 
 def paste(preview: Preview) -> tuple[str, ...]:
-    """Return the rows to paste, so that the card leaves out what cannot be used."""
+    """Return the rows to paste, so that the card leaves out what cannot be used.
+
+    Parameters
+    ----------
+    preview : Preview
+        Result of a check.
+    """
     return preview.paste
 
 
 def classes(preview: Preview) -> list[dict[str, Any]]:
-    """Return a row per class."""
+    """Return a row per class.
+
+    Parameters
+    ----------
+    preview : Preview
+        Result of a check.
+    """
     uses = preview.uses or ("",) * len(preview.classes)
     return [
         {
@@ -63,7 +104,13 @@ def classes(preview: Preview) -> list[dict[str, Any]]:
 
 
 def pictures(preview: Preview) -> list[dict[str, Any]]:
-    """Return some images of each class, in one picture, as data URIs."""
+    """Return some images of each class, in one picture, as data URIs.
+
+    Parameters
+    ----------
+    preview : Preview
+        Result of a check.
+    """
     return [
         {"name": row.name, "n": row.images, "uri": _uri(preview, row)}
         for row in preview.classes
@@ -79,7 +126,13 @@ def _uri(preview: Preview, row: PreviewedClass) -> str:
 
 
 def gray(preview: Preview) -> dict[str, str]:
-    """Return the gray levels of all pixels, in words."""
+    """Return the gray levels of all pixels, in words.
+
+    Parameters
+    ----------
+    preview : Preview
+        Result of a check.
+    """
     levels = preview.gray
     if levels["median"] is None:
         return {}
@@ -94,25 +147,55 @@ def gray(preview: Preview) -> dict[str, str]:
 
 
 def odd(preview: Preview) -> list[dict[str, Any]]:
-    """Return a row per odd file."""
+    """Return a row per odd file.
+
+    Parameters
+    ----------
+    preview : Preview
+        Result of a check.
+    """
     return [{"file": x.file, "what": what, "reason": x.reason} for x, what in preview.odd]
 
 
 def counts(preview: Preview) -> list[dict[str, Any]]:
-    """Return how many files have each depth, size, colour, modality and range of values."""
+    """Return how many files have each depth, size, colour, modality and range of values.
+
+    Parameters
+    ----------
+    preview : Preview
+        Result of a check.
+    """
     return [{**row._asdict(), "files": f"{row.files:,}"} for row in preview.found.counts]
 
 
 def account(preview: Preview) -> dict[str, str]:
-    """Return what a release would do, and what its account has."""
+    """Return what a release would do, and what its account has.
+
+    Parameters
+    ----------
+    preview : Preview
+        Result of a check.
+    """
     lines = {"A release would": preview.would, "Account": preview.account}
     return {label: text for label, text in lines.items() if text}
 
 
 def no_promise(preview: Preview) -> tuple[()]:
-    """Return nothing: a check releases nothing."""
+    """Return nothing: a check releases nothing.
+
+    Parameters
+    ----------
+    preview : Preview
+        Result of a check.
+    """
     return ()
 
 
 def no_methods(preview: Preview) -> None:
-    """Return nothing: no paper says anything of a check."""
+    """Return nothing: no paper says anything of a check.
+
+    Parameters
+    ----------
+    preview : Preview
+        Result of a check.
+    """

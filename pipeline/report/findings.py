@@ -53,7 +53,7 @@ class LawChecks(NamedTuple):
     Attributes
     ----------
     known, off : array of bool, shape (cells,)
-        Whether there is anything to compare with, and whether it disagrees.
+        True if there is anything to compare with; true if it disagrees.
     reference : array, shape (cells,)
         The mean of the law, or that of exact draws of it; NaN where there is none.
     score : array, shape (cells,)
@@ -72,13 +72,30 @@ class LawChecks(NamedTuple):
     exact: NDArray[np.float64]
 
     def of_squares(self, expected: NDArray[np.float64]) -> "LawChecks":
-        """Return the same of squared errors, which are `expected` where the errors are exact."""
+        """Return the same of squared errors, which are `expected` where the errors are exact.
+
+        Parameters
+        ----------
+        expected : array, shape (cells,)
+            Exact expectations of the squared errors.
+        """
         exact = np.where(np.isfinite(self.exact), expected, np.nan)
         return self._replace(exact=exact, shape=np.full_like(self.shape, np.nan))
 
 
 def check_cells(table: Table) -> LawChecks:
-    """Hold each mean of `table`, a summary of errors, against its law."""
+    """Hold each mean of `table`, a summary of errors, against its law.
+
+    Parameters
+    ----------
+    table : Table
+        Summary of errors: a cell each series, class and budget.
+
+    Returns
+    -------
+    LawChecks
+        Reference and score of each cell.
+    """
     from scipy import special
 
     count, mean = table["count"], table["mean"]
@@ -120,14 +137,39 @@ def check_cells(table: Table) -> LawChecks:
 
 
 def is_meant(claim: Claim, label: int, budget: float, night: int) -> bool:
-    """Tell whether a claim is about a class, a budget and a night."""
+    """Tell whether a claim is about a class, a budget and a night.
+
+    Parameters
+    ----------
+    claim : Claim
+        Statement of an experiment.
+    label : int
+        Label of the class.
+    budget : float
+        Budget, in the parameter of the definition.
+    night : int
+        Number of the night; 0 where nights are not counted.
+
+    Returns
+    -------
+    bool
+        True if the claim is about them.
+    """
     labels, nights = claim["labels"], claim.get("nights")
     within = claim["above"] <= budget <= claim["below"]
     return within and (labels is None or label in labels) and (nights is None or night in nights)
 
 
 def rows_of(claim: Claim, table: Table) -> list[tuple[int, int]]:
-    """Return the rows of both series of a claim, in every class and budget it is about."""
+    """Return the rows of both series of a claim, in every class and budget it is about.
+
+    Parameters
+    ----------
+    claim : Claim
+        Statement of an experiment about two series, `left` and `right`.
+    table : Table
+        Summary of results.
+    """
     nights = table.get("night", np.zeros_like(table["label"]))
     keys = zip(table["series"], table["label"], table["budget"], nights, strict=True)
     rows = {key: row for row, key in enumerate(keys) if table["count"][row] > 0}
@@ -140,7 +182,17 @@ def rows_of(claim: Claim, table: Table) -> list[tuple[int, int]]:
 
 
 def disagreement(table: Table, checked: LawChecks, row: int) -> str:
-    """Return how the mean of a cell differs from that of its law, in words."""
+    """Return how the mean of a cell differs from that of its law, in words.
+
+    Parameters
+    ----------
+    table : Table
+        Summary of errors.
+    checked : LawChecks
+        Reference and score of each cell.
+    row : int
+        Number of the cell.
+    """
     mean, law = float(table["mean"][row]), float(checked.reference[row])
     series = f"“{table['series'][row]}”"
     if table["sampler"][row] == "chain":
@@ -152,7 +204,17 @@ def disagreement(table: Table, checked: LawChecks, row: int) -> str:
 
 
 def place(table: Table, row: int, *series: str) -> str:
-    """Return class and budget of a cell, its series if given, and its night where it has one."""
+    """Return class and budget of a cell, its series if given, and its night where it has one.
+
+    Parameters
+    ----------
+    table : Table
+        Summary of results.
+    row : int
+        Number of the cell.
+    *series : str
+        Words for its series, at most one.
+    """
     night = int(table["night"][row]) if "night" in table else 0
     budget = f"{letter(str(table['definition'][row]))} = {number(float(table['budget'][row]))}"
     text = ", ".join([table["class_name"][row], *series, budget])
@@ -186,7 +248,13 @@ def _pairs(table: Table, radial: NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 @lru_cache
 def findings(run: FinishedRun) -> list[Finding]:
-    """Return what a reader should know first, most important first."""
+    """Return what a reader should know first, most important first.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    """
     items = [Finding(fault, warning=True) for fault in run.faults]
     if run.record.status != "ok":
         name, command = run.record.dataset.title, run.record.command

@@ -30,30 +30,31 @@ from covdp.schema import ClassEntry, ClassPart, SettingsPart
 NAMED = 3
 """Most releases that are named with what is true of them alone; of more, how many there are."""
 CITED = re.compile(r"\[(@\w+(?:; @\w+)*)\]")
-"""What a text cites."""
+"""Citations in a text."""
 KEY = re.compile(r"@\w+\{(\w+),")
 FIELD = re.compile(r"(\w+) = \{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
 """The key of an entry of BibTeX; a name and what stands in its braces, which nest thrice."""
 WITH_MOMENT = ("regions", "tests", "matches", "hospitals", "classifiers", "harmonising")
 """Kinds of experiments that look at what a release says besides its mean."""
 HEADING = "Settings of the series"
-"""Of the table of what is special to each of several series."""
+"""Heading of the table of what is special to each of several series."""
 
 Settings = Mapping[str, Any]
 Sentences = Mapping[str, str]
-"""What settings say: slot → sentence without its full stop."""
+"""Sentences on settings: slot → sentence without its full stop."""
 SeriesSettings = Mapping[str, str]
-"""What the settings of each of several series say, by its name."""
+"""Sentences on the settings of each of several series, by its name."""
 
 
 class BibEntry(NamedTuple):
-    """One entry.
+    """Entry of the list of references.
 
     Attributes
     ----------
     key : str
+        Key, by which a text cites it.
     fields : dict of str to str
-        As they stand in the file.
+        Fields as they stand in the file, by their names.
     bibtex : str
         The whole entry.
     """
@@ -64,7 +65,7 @@ class BibEntry(NamedTuple):
 
     @property
     def label(self) -> str:
-        """How a text cites it: “Dong et al. 2022”."""
+        """Citation of it in a text: “Dong et al. 2022”."""
         authors = self.fields["author"].split(" and ") if "author" in self.fields else []
         names = [_plain(author.split(",")[0]) for author in authors]  # organisations stay whole
         who = names[0] if names else self.fields["key"]
@@ -76,7 +77,7 @@ class BibEntry(NamedTuple):
 
     @property
     def text(self) -> str:
-        """How a list of references has it."""
+        """Line of it in a list of references."""
         fields = {name: _plain(value) for name, value in self.fields.items()}
         names = fields.get("author", "").replace(" and others", " et al.").replace(" and ", "; ")
         places = ("journal", "booktitle", "howpublished", "institution")
@@ -92,16 +93,16 @@ class BibEntry(NamedTuple):
 
 
 class Methods(NamedTuple):
-    """What a page ends with.
+    """End of a page: paragraphs "Methods", tables of series, and references.
 
     Attributes
     ----------
     paragraphs : tuple of (str, str)
-        Heading, "" where there is but one, and text.
+        Heading, "" where there is but one, and text of each paragraph.
     tables : tuple of (str, SeriesSettings)
-        Heading, and what is special to each series.
+        Heading of each table, and what is special to each series.
     references : tuple of BibEntry
-        What all of it cites, in order.
+        Entries that are cited, in order.
     """
 
     paragraphs: tuple[tuple[str, str], ...]
@@ -128,12 +129,12 @@ def methods(
     runs : mapping of str to mapping
         Name of a release or run to what its settings say.
     series : mapping of str to SeriesSettings
-        Of runs, by their names: each has a paragraph of its own, and those of several series a
-        table. Of releases none: what all have in common is stated once.
+        Sentences on the series of each run, by its name: a run has a paragraph of its own, and one
+        of several series a table. Empty of releases: what all have in common is stated once.
     more : str
-        A sentence on what was made of them, the last.
+        Sentence on what was made of them, the last.
     version : str
-        Of covdp that drew the noise, where that was another than this.
+        Version of covdp that drew the noise; "" where it is this one.
     """
     several = bool(series) and len(runs) > 1
     if several:
@@ -192,7 +193,13 @@ def _together(runs: Mapping[str, Sentences]) -> list[str]:
 
 @cache
 def references(version: str = __version__) -> Mapping[str, BibEntry]:
-    """Return all entries by key; that of this project in the version that was used."""
+    """Return all entries by key; that of this project in the version that was used.
+
+    Parameters
+    ----------
+    version : str
+        Version of covdp that was used.
+    """
     text = resource("reports", "references.bib").read_text(encoding="utf-8")
     text = text.replace(f"version = {{{__version__}}}", f"version = {{{version}}}")
     _, *blocks = re.split(r"\n\s*\n(?=@)", text.strip())  # what comes first is about the file
@@ -214,9 +221,10 @@ def of_release(settings: SettingsPart, rows: Sequence[ClassEntry] = ()) -> Sente
     Parameters
     ----------
     settings : SettingsPart
-        Of the document.
+        Settings of the document.
     rows : sequence of ClassEntry
-        Its ``classes``: of a night, how many came, and of which classes there is no mean yet.
+        Entries of its ``classes``: of a night, how many came, and of which classes there is no
+        mean yet.
     """
     sizes = {row.class_name: (row.n, row.n_sd) for row in rows}
     sizes = sizes or {name: (n or 0, 0.0) for _, name, n in settings.classes}
@@ -254,11 +262,11 @@ def of_experiment(
     config : mapping
         As the record of a run has it; what is absent is at its default.
     title : str
-        Of the dataset, as its card has it.
+        Title of the dataset, as its card has it.
     classes : str
         The classes with their sizes.
     guarantees : mapping of str to str
-        What each series guarantees at its largest budget, or why nothing.
+        Guarantee of each series at its largest budget, or the reason why there is none.
     """
     model, series_model = _models_of(config.get("kind"))
     settings: Any = model.model_construct(**config)

@@ -31,13 +31,25 @@ from covdp.report.templates import draw, expression
 Declaration = Mapping[str, Any]
 """A page of ``reports/report.toml``: what its texts are made of, its blocks, and its own texts."""
 FUNCTIONS = ("values", "headline", "privacy", "methods", "content")
-"""What a page, or a block, names a function for."""
+"""Keys of a page, or of a block, whose values name functions."""
 PrivacyStatement = Mapping[str, Sequence[tuple[str, str]]]
 """Label → texts, each with what it is about ("" for all of the page)."""
 
 
 class Finding(NamedTuple):
-    """One sentence: a warning, left open (not run, not decided), only stated, or found true."""
+    """One sentence that was found true, unless it is a warning, left open or only stated.
+
+    Attributes
+    ----------
+    text : str
+        Sentence, or several.
+    warning : bool
+        True if it tells of something wrong.
+    open : bool
+        True if nothing is decided, or was run.
+    stated : bool
+        True if it is stated, and was not tested.
+    """
 
     text: str
     warning: bool = False
@@ -47,7 +59,21 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Block:
-    """One block of a section: name, heading, caption, template, and what the template draws."""
+    """One block of a section: name, heading, caption, template, and what the template draws.
+
+    Attributes
+    ----------
+    name : str
+        Name, by which links lead to it.
+    title : str
+        Heading.
+    caption : str
+        Text below the heading.
+    template : str
+        Name of the template that draws it.
+    content : object
+        Values that the template draws.
+    """
 
     name: str
     title: str
@@ -63,19 +89,21 @@ class Section:
     Attributes
     ----------
     id, title, subtitle : str
+        Anchor of the section, its heading, and the smaller heading beside it.
     key_numbers : sequence of (str, str)
         Text and label of the few numbers at its head.
     headline : Finding
+        Most important finding.
     subject : object
-        What the contents of its blocks are made of.
+        Thing that the contents of its blocks are made of.
     classes : sequence of str
-        Of these, where there are several, a reader may choose those that are shown.
+        Classes of which a reader may choose those that are shown, if there are several.
     spans : sequence of str
-        Of these a reader chooses the one that is drawn.
+        Spans of nights of which a reader chooses the one that is drawn.
     about : str
-        What its figures are of, in the caption of each.
+        Subject of its figures, in the caption of each.
     record : str
-        What one record is, as captions name it.
+        Word for one record, as captions name it.
     """
 
     id: str
@@ -94,6 +122,22 @@ def write_page(
     path: Path, name: str, subject: Any, *, bar: Mapping[str, Any] | None = None
 ) -> Path:
     """Write a page of ``reports/report.toml`` about a subject to `path`, and return it.
+
+    Parameters
+    ----------
+    path : Path
+        HTML file that is written.
+    name : str
+        Name of the page in ``reports/report.toml``.
+    subject : object
+        Thing that the page is about.
+    bar : mapping of str to object, optional
+        Links to other pages, for the bar at the top.
+
+    Returns
+    -------
+    Path
+        The same path.
 
     Raises
     ------
@@ -115,7 +159,7 @@ def build_page(name: str, subject: Any, *, bar: Mapping[str, Any] | None = None)
     name : str
         A page of ``reports/report.toml``.
     subject : object
-        What it is about.
+        Thing that the page is about.
     bar : mapping, optional
         Other pages that the bar leads to, which stays in sight; of its own parts it always knows.
     """
@@ -141,7 +185,15 @@ def build_page(name: str, subject: Any, *, bar: Mapping[str, Any] | None = None)
 
 
 def sections_of(page: Declaration, subject: Any) -> list[Section]:
-    """Return the sections of a page: one for each part of its subject."""
+    """Return the sections of a page: one for each part of its subject.
+
+    Parameters
+    ----------
+    page : Declaration
+        Declared page with its functions.
+    subject : object
+        Thing that the page is about.
+    """
     sections = []
     for part in expression(page["parts"])(it=subject):
         known = {"it": part, "whole": subject, "page": page, **page["values"](part)}
@@ -172,7 +224,7 @@ class DeclaredPages(Mapping[str, Declaration]):
     declared : mapping of str to Declaration
         Pages with the names of their functions.
     path : Path
-        Where they were read, for messages.
+        File that they were read from, for messages.
     """
 
     def __init__(self, declared: Mapping[str, Declaration], path: Path) -> None:
@@ -208,6 +260,11 @@ def load_pages(path: Path | None = None) -> DeclaredPages:
 
     A page that is ``like`` an earlier one has its texts, a block that is ``like`` a page the texts
     of that page's block of the same name, but for their own.
+
+    Parameters
+    ----------
+    path : Path, optional
+        File of declared pages; ``reports/report.toml`` by default.
     """
     path = path or resource("reports", "report.toml")
     with path.open("rb") as stream:
@@ -257,7 +314,15 @@ def _resolved(name: str, path: Path) -> Callable[..., Any]:
 
 
 def blocks_of(section: Section, declared: Sequence[Mapping[str, Any]]) -> list[Block]:
-    """Return the blocks of a section that have something to show, in the declared order."""
+    """Return the blocks of a section that have something to show, in the declared order.
+
+    Parameters
+    ----------
+    section : Section
+        Section of a page.
+    declared : sequence of mapping of str to object
+        Blocks as the page declares them.
+    """
     blocks: list[Block] = []
     for item in declared:
         if "when" in item and not expression(item["when"])(it=section.subject):
@@ -288,7 +353,17 @@ def _content(item: Mapping[str, Any], subject: Any, record: str) -> Any:
 
 
 def table_of(page: str, block: str, subject: Any) -> dict[str, Any] | None:
-    """Return the table that a block of a page of ``reports/report.toml`` shows of a subject."""
+    """Return the table that a block of a page of ``reports/report.toml`` shows of a subject.
+
+    Parameters
+    ----------
+    page : str
+        Name of a page.
+    block : str
+        Name of one of its blocks.
+    subject : object
+        Thing that the block is about.
+    """
     declared = {item["name"]: item for item in load_pages()[page]["block"]}
     content: dict[str, Any] | None = _content(declared[block], subject, "image") or None
     return content
@@ -319,6 +394,17 @@ def table(
 
     The first `text` columns are words, the others numbers; `long` is a column of sentences, and a
     table that is `tall` scrolls.
+
+    Parameters
+    ----------
+    heads : sequence of str
+        Heads of the columns.
+    lines : sequence of sequence of str
+        Cells of each row.
+    text : int
+        Number of columns of words, which come first.
+    **more : object
+        Options of the template, such as `long` and `tall`.
     """
     return {"heads": heads, "lines": lines, "text": text, **more} if lines else None
 
@@ -327,6 +413,11 @@ def statement_of(owners: Sequence[tuple[str, Iterable[tuple[str, str]]]]) -> Pri
     """Return the statements of several, each a name and its pairs of label and text.
 
     A text that all of them have is about none in particular.
+
+    Parameters
+    ----------
+    owners : sequence of (str, iterable of (str, str))
+        Name of each owner, with its pairs of label and text.
     """
     said = grouped(
         (str(label), (str(text), name)) for name, pairs in owners for label, text in pairs

@@ -38,6 +38,17 @@ def readings(
     """Return a row per term of a document's means, a column a class; how each follows, if wanted.
 
     None without terms.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
+    terms : sequence of Term
+        Terms that the descriptor has in words.
+    classes : sequence of ClassReadings
+        Readings of each class.
+    formulas : bool
+        True if the formula of each term is shown in place of its unit.
     """
     if not terms:
         return None
@@ -61,6 +72,13 @@ def clipping_notes(rows: Sequence[ClassEntry], unit: str) -> list[str]:
 
     It is a bound, which outliers may reach; bands have the error of clipping that is predicted.
     Where there is none, the note says why.
+
+    Parameters
+    ----------
+    rows : sequence of ClassEntry
+        Entries of the classes.
+    unit : str
+        Privacy unit: "image" or "person".
     """
     notes = []
     for row in rows:
@@ -79,7 +97,17 @@ def clipping_notes(rows: Sequence[ClassEntry], unit: str) -> list[str]:
 
 
 def cell(value: str, band: str, word: str = "") -> dict[str, str]:
-    """Return what the template of readings draws in one place."""
+    """Return what the template of readings draws in one place.
+
+    Parameters
+    ----------
+    value : str
+        Value of a term, as text.
+    band : str
+        Band of the value, or what stands below it.
+    word : str
+        Word that the value stands for.
+    """
     return {"value": value, "band": band, "word": word}
 
 
@@ -102,18 +130,38 @@ def _cell(row: ClassReadings, place: int) -> dict[str, str]:
 
 
 def signed(value: float) -> str:
-    """Return three digits with a true minus sign."""
+    """Return three digits with a true minus sign.
+
+    Parameters
+    ----------
+    value : float
+        Number.
+    """
     return digits(value).replace("-", "−")
 
 
 def numbers_of(reading: Reading) -> dict[str, float | None]:
-    """Return value and band of a reading as a chart holds them, to six digits."""
+    """Return value and band of a reading as a chart holds them, to six digits.
+
+    Parameters
+    ----------
+    reading : Reading
+        Value of a term and its band.
+    """
     numbers = {"value": reading.value, "low": reading.low, "high": reading.high}
     return {key: None if x is None else float(f"{x:.6g}") for key, x in numbers.items()}
 
 
 def regions_of(rows: Sequence[ClassEntry], unit: str) -> dict[str, Any] | None:
-    """Return a row per class of a release or night; None where none says what they are made of."""
+    """Return a row per class of a release or night; None where none says what they are made of.
+
+    Parameters
+    ----------
+    rows : sequence of ClassEntry
+        Entries of the classes.
+    unit : str
+        Privacy unit: "image" or "person".
+    """
     if not any(map(says_region, rows)):
         return None
     radii = {row.class_name: radius_of(row) for row in rows if says_region(row)}
@@ -133,6 +181,15 @@ def errors_in_words(row: ClassEntry, verdict: Verdict, rows: Sequence[ClassEntry
 
     The distance to the nearest of the other classes, among `rows`, is rid of what noise adds to
     its square; where that is all of it, noise covers by how much they differ.
+
+    Parameters
+    ----------
+    row : ClassEntry
+        Entry of the class.
+    verdict : Verdict
+        Judgement on the use of its mean.
+    rows : sequence of ClassEntry
+        Entries of all classes.
     """
     error, share = row.predicted_error, verdict.share
     if error is None or share is None or row.point is None:
@@ -160,12 +217,34 @@ def _of_nearest(row: ClassEntry, error: float, others: Sequence[ClassEntry]) -> 
 
 
 def says_region(row: ClassEntry) -> bool:
-    """Tell whether a class says what its region is made of."""
+    """Tell whether a class says what its region is made of.
+
+    Parameters
+    ----------
+    row : ClassEntry
+        Entry of the class.
+
+    Returns
+    -------
+    bool
+        True if the numbers of a region are in it.
+    """
     return bool(row.observed if isinstance(row, ClassPart) else row.weighed)
 
 
 def has_region(row: ClassEntry) -> bool:
-    """Tell whether the mean of a class has a region."""
+    """Tell whether the mean of a class has a region.
+
+    Parameters
+    ----------
+    row : ClassEntry
+        Entry of the class.
+
+    Returns
+    -------
+    bool
+        True if there is one.
+    """
     return says_region(row) and not certainty_refusal(row)
 
 
@@ -194,7 +273,13 @@ def _of_way(here: ConfidenceRegion, mean: Point) -> str:
 
 
 def radius_of(row: ClassEntry) -> tuple[str, ConfidenceRegion | None]:
-    """Return how far the region of the mean of a class reaches along a gain, and the region."""
+    """Return how far the region of the mean of a class reaches along a gain, and the region.
+
+    Parameters
+    ----------
+    row : ClassEntry
+        Entry of the class.
+    """
     if reason := certainty_refusal(row):
         return f"Not available: {reason}.", None
     where = region(row, REGION_LEVEL, of="sample")
@@ -203,7 +288,13 @@ def radius_of(row: ClassEntry) -> tuple[str, ConfidenceRegion | None]:
 
 
 def larger(gain: float) -> str:
-    """Return how much larger a gain makes what it multiplies: in percent, or as a factor."""
+    """Return how much larger a gain makes what it multiplies: in percent, or as a factor.
+
+    Parameters
+    ----------
+    gain : float
+        Factor, 1 or more.
+    """
     if math.isinf(gain):
         return "more than 10⁵⁵ times as large"
     if gain < 1.995:
@@ -215,6 +306,15 @@ def as_gain(manifold: Manifold, point: Point, distance: float) -> float:
     """Return the gain of all standard deviations that moves a descriptor by a distance.
 
     One of more than 10⁵⁵ is infinite.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold of the descriptor.
+    point : array, shape (d, d)
+        Descriptor that is multiplied.
+    distance : float
+        Distance in the manifold.
     """
     return _least_gain(
         lambda log_gain: float(manifold.dist(point, math.exp(2.0 * log_gain) * point)) < distance
@@ -225,6 +325,11 @@ def largest_gain(where: ConfidenceRegion) -> float:
     """Return the largest gain of all standard deviations of its centre that a region has in it.
 
     One of more than 10⁵⁵ is infinite.
+
+    Parameters
+    ----------
+    where : ConfidenceRegion
+        Region of the mean of a class.
     """
     centre = where.centre
     return _least_gain(lambda log_gain: bool(where.contains(math.exp(2.0 * log_gain) * centre)))

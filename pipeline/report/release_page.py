@@ -38,23 +38,44 @@ from covdp.schema import (
 
 
 def build_release_report(document: Document, target: Path) -> Path:
-    """Write the page of a document that `covdp.publish.read_document` returned to `target`.
+    """Write the page of a document that `covdp.publish.read_document` returned  to `target`.
 
-    Raises
-    ------
-    OutputError
-        When the page cannot be written.
+    `write_page` says which errors there are.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
+    target : Path
+        HTML file that is written.
+
+    Returns
+    -------
+    Path
+        The path `target`.
     """
     return write_page(target, document.page, document)
 
 
 def promises(document: Document) -> list[tuple[str, Iterable[tuple[str, str]]]]:
-    """Return what a document promises."""
+    """Return what a document promises.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
+    """
     return [(document.settings.name, document.statement)]
 
 
 def release_methods(document: Document) -> Methods:
-    """Return what a paper says of a release, or of a night."""
+    """Return what a paper says of a release, or of a night.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
+    """
     settings, rows = document.settings, document.classes
     more = word("analysis", "release") if any(map(has_region, rows)) else ""
     said = {settings.name: of_release(settings, rows)}
@@ -62,7 +83,13 @@ def release_methods(document: Document) -> Methods:
 
 
 def verdict(document: Document) -> Finding:
-    """Return what the means of a release, or of a night, are usable for."""
+    """Return what the means of a release, or of a night, are usable for.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
+    """
     settings = document.settings
     plan = document.plan
     judgements = verdicts(document.classes, plan)
@@ -87,6 +114,11 @@ def promised(document: Document) -> dict[str, Any]:
     ``here`` and ``together`` are how often the best attack succeeds at most, on this document and
     on all that was ``spent``; ``rho`` is what the source certified for one record, None where a
     class does not say. The rest is how the numbers at the head of its page are labelled.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
     """
     settings, account, is_safe = document.settings, document.account, document.settings.is_safe
     spent = budget_from(account.definition, account.spent)
@@ -127,6 +159,17 @@ def exact(
 
     `besides` is what else is noised where the document says what it observed, and `secret` what is
     stated otherwise where it is secret in which class an image is.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
+    pairs : mapping of str to str
+        Titles and texts; ``{record}`` in a text is the privacy unit.
+    besides : str
+        Text that the first one ends with if the document says what it observed.
+    secret : mapping of str to str
+        Titles and texts in place of those of the same title, if labels are secret.
     """
     first, *others = {**pairs, **(secret if document.settings.secret else {})}.items()
     if any(isinstance(row, ClassPart) and row.observed for row in document.classes):
@@ -136,13 +179,27 @@ def exact(
 
 
 def facts(document: Document, *, words: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings; `words` are those of mechanisms and noises."""
+    """Return the settings; `words` are those of mechanisms and noises.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
+    words : mapping of str to str
+        Words for mechanisms and noises, by their names.
+    """
     config = dict(sorted(as_json(document.settings).items()))
     return {"settings": document.settings, "words": words, "config": config}
 
 
 def means(document: Document) -> Figure | None:
-    """Return the mean of each class that has a usable one, a square a class."""
+    """Return the mean of each class that has a usable one, a square a class.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
+    """
     points = {row.class_name: row.point for row in _released(document) if is_usable(row)}
     return squares(points, document.settings)
 
@@ -153,13 +210,27 @@ def _released(document: Document) -> list[ClassEntry]:
 
 
 def squares(points: Mapping[str, Any], settings: SettingsPart) -> Figure | None:
-    """Return some means, a square each; None without any, or where the descriptor is not known."""
+    """Return some means, a square each; None without any, or where the descriptor is not known.
+
+    Parameters
+    ----------
+    points : mapping of str to object
+        Mean of each class, by its name.
+    settings : SettingsPart
+        Settings of the document.
+    """
     spec = DESCRIPTORS.get(settings.descriptor)
     return matrices(points, spec.features) if points and spec else None
 
 
 def terms(document: Document) -> dict[str, Any] | None:
-    """Return what the means say in words, and how each term follows from them."""
+    """Return what the means say in words, and how each term follows from them.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
+    """
     if not any(map(is_usable, document.classes)):
         return None
     if (reader := reader_of(document.settings)) is None:
@@ -172,6 +243,11 @@ def errors(document: Document) -> list[dict[str, Any]]:
     """Return a row per class: how many images or persons, and how far the true mean may be.
 
     Of a night it is how many came, and how many so far.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
     """
     rows = document.classes
     counted = "with noise" if document.settings.secret else "exact"
@@ -187,7 +263,13 @@ def errors(document: Document) -> list[dict[str, Any]]:
 
 
 def sizes_of(row: ClassEntry) -> Sequence[str]:
-    """Return how many records a class has: exactly, or as the noise says, with its deviation."""
+    """Return how many records a class has: exactly, or as the noise says, with its deviation.
+
+    Parameters
+    ----------
+    row : ClassEntry
+        Entry of the class.
+    """
     if not isinstance(row, ClassPart):
         return row.counts
     deviation = row.n_sd
@@ -196,7 +278,13 @@ def sizes_of(row: ClassEntry) -> Sequence[str]:
 
 
 def regions(document: Document) -> dict[str, Any] | None:
-    """Return where the true mean of each class is."""
+    """Return where the true mean of each class is.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
+    """
     return regions_of(_released(document), document.settings.unit)
 
 
@@ -204,6 +292,11 @@ def costs(document: Document) -> dict[str, Any] | None:
     """Return a row per draw: of what, how wide, and what is certified; and the sum of a class.
 
     All are rounded to the private side: σ down, sensitivities and ρ up.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release.
     """
     lines = []
     for row in document.classes:
@@ -216,5 +309,11 @@ def costs(document: Document) -> dict[str, Any] | None:
 
 
 def certified(rho: float | None) -> str:
-    """Return ρ in six digits, rounded up; "none" where nothing is certified."""
+    """Return ρ in six digits, rounded up; "none" where nothing is certified.
+
+    Parameters
+    ----------
+    rho : float or None
+        Parameter ρ of zCDP.
+    """
     return "none" if rho is None else digits_up(rho, 6)

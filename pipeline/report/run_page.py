@@ -38,7 +38,7 @@ from covdp.report.templates import say_each
 from covdp.results import RunRecord, Table, summarise, unique
 
 MEASURED_WORDS = {"error": "Mean error", "rejected": "Share found", "auc": "Mean AUC"}
-"""What the numbers of a run are called in the head of their table."""
+"""Heads of the table of numbers, by the column that is shown."""
 
 
 SiteWriter: TypeAlias = Callable[[Path, Mapping[str, Sequence[FinishedRun]]], Path]
@@ -63,6 +63,11 @@ def build_report(out: Path, *, target: Path | None = None, experiment: str | Non
     experiment : str, optional
         The one experiment whose page is written.
 
+    Returns
+    -------
+    Path
+        Path of the page.
+
     Raises
     ------
     OutputError
@@ -82,22 +87,48 @@ def build_report(out: Path, *, target: Path | None = None, experiment: str | Non
 
 
 def headline_of(folder: Path, results: Path) -> str:
-    """Return what a reader should know first of a run: its folder, and the file of its rows."""
+    """Return what a reader should know first of a run: its folder, and the file of its rows.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the run.
+    results : Path
+        File of its rows.
+    """
     return headline(load_run(folder, results)).text
 
 
 def headline(run: FinishedRun) -> Finding:
-    """Return what a reader should know first."""
+    """Return what a reader should know first.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    """
     return findings(run)[0]
 
 
 def promises_of_runs(runs: Sequence[FinishedRun]) -> list[tuple[str, Iterable[tuple[str, str]]]]:
-    """Return what runs promise, of those that drew noise."""
+    """Return what runs promise, of those that drew noise.
+
+    Parameters
+    ----------
+    runs : sequence of FinishedRun
+        Runs of one experiment.
+    """
     return [(run.id, run.record.privacy.items()) for run in runs if run.record.privacy]
 
 
 def methods_of_runs(runs: Sequence[FinishedRun]) -> Methods:
-    """Return what a paper says of some runs, a paragraph each: only what their rows hold."""
+    """Return what a paper says of some runs, a paragraph each: only what their rows hold.
+
+    Parameters
+    ----------
+    runs : sequence of FinishedRun
+        Runs of one experiment.
+    """
     contents = {run.id: _sentences(run) for run in runs}
     series = {name: rows for name, (_, rows) in contents.items()}
     sentences = {name: texts for name, (texts, _) in contents.items()}
@@ -142,7 +173,13 @@ def _as_run(config: Mapping[str, Any], rows: Table) -> dict[str, Any]:
 
 
 def version_of(runs: Sequence[FinishedRun]) -> str:
-    """Return the version of covdp that made all runs; "" where there are several."""
+    """Return the version of covdp that made all runs; "" where there are several.
+
+    Parameters
+    ----------
+    runs : sequence of FinishedRun
+        Runs of one experiment.
+    """
     versions = {run.record.versions.get("covdp", "") for run in runs}
     return versions.pop() if len(versions) == 1 else ""
 
@@ -164,7 +201,13 @@ def _about(run: FinishedRun) -> str:
 
 
 def values(run: FinishedRun) -> dict[str, Any]:
-    """Return what the texts and numbers at the head of a section say of its run."""
+    """Return what the texts and numbers at the head of a section say of its run.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    """
     known: dict[str, Any] = {"about": _about(run), "is_made": _is_made(run.record)}
     if run.rows is None or not _has_means(run):
         return known
@@ -190,12 +233,26 @@ def _has_means(run: FinishedRun) -> bool:
 
 
 def summary(run: FinishedRun) -> list[Any]:
-    """Return what was found beside the headline."""
+    """Return what was found beside the headline.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    """
     return list(findings(run)[1:])
 
 
 def facts(run: FinishedRun, *, about: str) -> Mapping[str, Any] | None:
-    """Return what was run and on what, of runs about that: the record, and names in its rows."""
+    """Return what was run and on what, of runs about that: the record, and names in its rows.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    about : str
+        Subject of the block: "images", "missing", "records", "times" or "budgets".
+    """
     if run.subject != about:
         return None
     is_made, series, names = _is_made(run.record), _series(run), _names(run)
@@ -231,7 +288,13 @@ def _series(run: FinishedRun) -> list[dict[str, str]]:
 
 
 def samples(run: FinishedRun) -> list[dict[str, Any]]:
-    """Return the tiles of each class as data URIs."""
+    """Return the tiles of each class as data URIs.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    """
     classes = {item.label: item for item in run.record.classes}
     return [
         {
@@ -244,7 +307,13 @@ def samples(run: FinishedRun) -> list[dict[str, Any]]:
 
 
 def verified_bound(run: FinishedRun) -> dict[str, Any] | None:
-    """Return the formula of the bound, and of each class the image that fills most of it."""
+    """Return the formula of the bound, and of each class the image that fills most of it.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    """
     if run.bound is None or not run.bound_formula:
         return None
     columns = ("label", "class_name", "n", "largest_norm", "ratio")
@@ -266,7 +335,13 @@ def verified_bound(run: FinishedRun) -> dict[str, Any] | None:
 
 
 def bound_in_words(run: FinishedRun) -> list[str]:
-    """Return the bound and the farthest image of each class, in lines; none of a run without."""
+    """Return the bound and the farthest image of each class, in lines; none of a run without.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    """
     found = verified_bound(run)
     if found is None:
         return []
@@ -279,7 +354,13 @@ def _png(content: bytes) -> str:
 
 
 def bound(run: FinishedRun) -> Figure | None:
-    """Return the bound and its tightness."""
+    """Return the bound and its tightness.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    """
     manifold = str(run.record.config.get("manifold", ""))
     return tightness(run.bound, manifold=manifold) if run.bound is not None else None
 
@@ -290,6 +371,7 @@ def measured(run: FinishedRun, *, shown: str) -> Figure | None:
     Parameters
     ----------
     run : FinishedRun
+        Finished run.
     shown : {"budget", "one budget", "n", "dim", "k", "night", "footpoint_share",
             "footpoint_distance", "seconds", "rejected", "auc"}
         What an error is drawn against; or what else is drawn, against anything.
@@ -327,7 +409,13 @@ def _figure(run: FinishedRun, chosen: dict[str, Any]) -> Figure | None:
 
 
 def numbers(run: FinishedRun) -> Mapping[str, Any] | None:
-    """Return the table of numbers: one line a class, series and budget."""
+    """Return the table of numbers: one line a class, series and budget.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    """
     if run.rows is None or not _has_means(run) or run.subject == "times":
         return None
     value = run.value if run.value in MEASURED_WORDS else "error"
@@ -348,7 +436,13 @@ def numbers(run: FinishedRun) -> Mapping[str, Any] | None:
 
 
 def reproduction(run: FinishedRun) -> Mapping[str, Any]:
-    """Return what is needed to get the same numbers again: the run, its machine and its times."""
+    """Return what is needed to get the same numbers again: the run, its machine and its times.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    """
     facts = {
         "Machine": ", ".join(machine_words(run.record.machine)),
         "Started": _moment(run.record.started),
@@ -365,26 +459,54 @@ def _moment(written: str) -> str:
 
 
 def machine_words(machine: Mapping[str, Any]) -> list[str]:
-    """Return what a machine is, in words: processor, cores, platform."""
+    """Return what a machine is, in words: processor, cores, platform.
+
+    Parameters
+    ----------
+    machine : mapping of str to object
+        Facts of a machine, by their names, as the record of a run has them.
+    """
     cores = machine.get("cores")
     counted = {"cores": f"{cores} core{'s' * (cores != 1)}"} if cores else {}
     return [str(value) for value in {**machine, **counted}.values()]
 
 
 def lines_of(rows: Table) -> Iterator[dict[str, Any]]:
-    """Yield each row of a table as values by column."""
+    """Yield each row of a table as values by column.
+
+    Parameters
+    ----------
+    rows : Table
+        Columns by name.
+    """
     for values in zip(*(column.tolist() for column in rows.values()), strict=True):
         yield dict(zip(rows, values, strict=True))
 
 
 def rows_with(rows: Table, **values: Any) -> NDArray[np.bool_]:
-    """Return which rows have some values in some columns."""
+    """Return which rows have some values in some columns.
+
+    Parameters
+    ----------
+    rows : Table
+        Columns by name.
+    **values : object
+        Value that each column named has in the rows.
+    """
     columns = [rows[name] == value for name, value in values.items()]
     return np.asarray(np.logical_and.reduce(columns))
 
 
 def missing(run: FinishedRun, *, status: str) -> list[str]:
-    """Return what has no result for one reason, in sentences."""
+    """Return what has no result for one reason, in sentences.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    status : str
+        Reason why there is no result, one of `covdp.results.STATUSES`.
+    """
     return missing_results(run.rows, status) if run.rows is not None else []
 
 
@@ -394,6 +516,13 @@ def missing_results(rows: Table, status: str) -> list[str]:
     Where nights are counted, nights stand for budgets. Classes with the same ones stand together.
     Where nothing has a result, one sentence says so.
     `status` is why, one of `covdp.results.STATUSES`.
+
+    Parameters
+    ----------
+    rows : Table
+        Columns by name.
+    status : str
+        Reason why there is no result, one of `covdp.results.STATUSES`.
     """
     means = summarise(rows)
     lost = (means["count"] == 0) & (means["status"] == status)
@@ -419,7 +548,13 @@ def _places(means: Table, series: str, lost: NDArray[np.bool_]) -> list[dict[str
 
 
 def beside_distances(run: FinishedRun) -> Mapping[str, Any] | None:
-    """Return a row per class: how far the next class is, and how much of that the error is."""
+    """Return a row per class: how far the next class is, and how much of that the error is.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    """
     use = run.use
     if not use or run.rows is None or len(use["classes"]) < 2:
         return None
@@ -453,7 +588,13 @@ def _times(value: float) -> str:
 
 
 def kept(run: FinishedRun) -> Figure | None:
-    """Return what the nearest mean tells right at each budget, beside the true means."""
+    """Return what the nearest mean tells right at each budget, beside the true means.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    """
     use = run.use
     if not use or not use["kept"] or len(use["classes"]) < 2:
         return None
@@ -481,7 +622,13 @@ def kept(run: FinishedRun) -> Figure | None:
 
 
 def beside_true(run: FinishedRun) -> Figure | None:
-    """Return each class's mean without noise and one private mean, side by side."""
+    """Return each class's mean without noise and one private mean, side by side.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    """
     use = run.use
     if not use or use["private"] is None:
         return None
@@ -499,7 +646,13 @@ def beside_true(run: FinishedRun) -> Figure | None:
 
 
 def in_words(run: FinishedRun) -> Mapping[str, Any] | None:
-    """Return what the private mean of each class says in words, beside the one without noise."""
+    """Return what the private mean of each class says in words, beside the one without noise.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    """
     use = run.use
     if not use or use["private"] is None or run.rows is None:
         return None

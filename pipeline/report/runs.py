@@ -17,16 +17,16 @@ from covdp.results import RunRecord, Table, read_bound, read_metadata, read_reco
 
 
 class ExperimentDisplay(NamedTuple):
-    """What an experiment of one kind has to show.
+    """Display of experiments of one kind.
 
     Attributes
     ----------
     subject : str
-        What it is about; empty where that is what its records are.
+        Subject of its page; "" where that is what its records are.
     means : bool
-        Whether private means were drawn.
+        True if private means were drawn.
     compared : bool
-        Whether the errors of its series are compared with those of the baseline.
+        True if the errors of its series are compared with those of the baseline.
     """
 
     subject: str = ""
@@ -51,19 +51,19 @@ class FinishedRun:
     id : str
         Name of its folder, and of its section.
     record : RunRecord
-        What was run.
-    rows, bound : table or None
+        Record of what was run.
+    rows, bound : Table or None
         The results and the bound on the descriptors; None where the run wrote none.
     samples : mapping of int to bytes
         PNG of sample tiles by label.
-    outlines : mapping of str to nested lists, shape (count, landmarks, 2)
-        Outlines by series, where the run drew any.
+    outlines : mapping of str to list
+        Outlines by series, where the run drew any; nested lists, shape (count, landmarks, 2).
     bound_formula : str
         The proven radius and diameter with their formulas; "" where the run wrote none.
     farthest : mapping of int to bytes
         PNG of the image whose descriptor is farthest from the identity, by label.
     use : mapping
-        What its private means are good for; empty where the run did not ask.
+        Use of its private means; empty where the run did not ask.
     faults : tuple of str
         One line for each file that exists and cannot be read.
     """
@@ -81,11 +81,17 @@ class FinishedRun:
 
     @property
     def kind(self) -> ExperimentDisplay:
-        """What its kind of experiment has to show."""
+        """Display of its kind of experiment."""
         return REPORT_KINDS.get(self.record.config.get("kind", "error"), ExperimentDisplay())
 
     def measures(self, column: str) -> bool:
-        """Return True if a row has a number in a column."""
+        """Return True if a row has a number in a column.
+
+        Parameters
+        ----------
+        column : str
+            Name of a column of the results.
+        """
         values = (self.rows or {}).get(column)
         return values is not None and bool(np.isfinite(values).any())
 
@@ -96,7 +102,7 @@ class FinishedRun:
 
     @property
     def subject(self) -> str:
-        """What it is about: images, missing ones, records, times or budgets."""
+        """Subject of its page: images, missing ones, records, times or budgets."""
         if self.kind.subject:
             return self.kind.subject
         if self.record.config.get("source"):
@@ -115,6 +121,11 @@ class FinishedRun:
 def load_runs(out: Path) -> list[FinishedRun]:
     """Return every run under `out`, in the order they were started.
 
+    Parameters
+    ----------
+    out : Path
+        Folder of results.
+
     Raises
     ------
     OutputError
@@ -128,7 +139,15 @@ def load_runs(out: Path) -> list[FinishedRun]:
 
 
 def load_run(folder: Path, results: Path) -> FinishedRun:
-    """Return the run recorded in `folder`, with its rows in the file `results`."""
+    """Return the run recorded in `folder`, with its rows in the file `results`.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the run, with its record.
+    results : Path
+        File of its rows; it may be missing.
+    """
     faults: list[str] = []
     tables: list[Table | None] = []
     bound = folder / "bound.parquet"

@@ -27,7 +27,19 @@ Row = Mapping[str, Any]
 
 
 class SplitStep(NamedTuple):
-    """One step of a series: its name, its budget, who draws it, and σ on each class."""
+    """One step of a series: its name, its budget, who draws it, and σ on each class.
+
+    Attributes
+    ----------
+    name : str
+        Name of the step.
+    budget : Budget
+        Budget of the step.
+    mechanism : str
+        Name of the mechanism that draws it.
+    sigmas : sequence of float
+        Scale σ of the noise on each class; NaN where it is not drawn.
+    """
 
     name: str
     budget: Budget
@@ -36,7 +48,13 @@ class SplitStep(NamedTuple):
 
 
 def split_of_budget(run: FinishedRun) -> dict[str, Any] | None:
-    """Return the table of how each series splits its budget, at the budget in the middle."""
+    """Return the table of how each series splits its budget, at the budget in the middle.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    """
     rows, shares = run.rows, run.record.shares
     if rows is None or not shares:
         return None
@@ -71,7 +89,15 @@ def _looks_like(parts: Mapping[str, float], cell: Row) -> bool:
 
 
 def steps_of_series(cells: Sequence[Row], parts: Mapping[str, float]) -> list[SplitStep]:
-    """Return the steps of a series: `cells` are a row of each class, `parts` its shares."""
+    """Return the steps of a series: `cells` are a row of each class, `parts` its shares.
+
+    Parameters
+    ----------
+    cells : sequence of Row
+        Columns by name of one row of each class.
+    parts : mapping of str to float
+        Share of each step, by its name.
+    """
     budgets = [
         budget_from(
             str(cell["definition"]),
@@ -119,7 +145,15 @@ def _cells(step: SplitStep, share: float, *, several: bool) -> list[str]:
 
 
 def in_words(share: float, budget: Budget) -> str:
-    """Return what a share of a budget is: "√0.1·μ = 0.158" of μ, "0.1·ε = 0.05" of ε."""
+    """Return what a share of a budget is: "√0.1·μ = 0.158" of μ, "0.1·ε = 0.05" of ε.
+
+    Parameters
+    ----------
+    share : float
+        Share of the budget of the series.
+    budget : Budget
+        Budget of the step.
+    """
     root = "√" if max(budget.powers) == 2 else ""
     times = "" if share == 1.0 else f"{root}{share:g}·"
     return f"{times}{letter(budget.name)} = {digits_down(main_parameter(budget), 3)}"

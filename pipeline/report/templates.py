@@ -18,7 +18,15 @@ from covdp.privacy.statement import class_sentence, plainly
 
 
 def draw(template: str, **values: Any) -> str:
-    """Return what a template makes of `values`; every text is escaped."""
+    """Return what a template makes of `values`; every text is escaped.
+
+    Parameters
+    ----------
+    template : str
+        File of the template in ``reports/templates``.
+    **values : object
+        Values that the template draws.
+    """
     return str(templates().get_template(template).render(**values))
 
 
@@ -55,25 +63,53 @@ def templates() -> Any:
 
 
 def undivided(text: str) -> str:
-    """Return a title in which no line break parts a date, by no-break hyphens between digits."""
+    """Return a title in which no line break parts a date, by no-break hyphens between digits.
+
+    Parameters
+    ----------
+    text : str
+        Title.
+    """
     return re.sub(r"(?<=\d)-(?=\d)", "\u2011", text)
 
 
 @cache
 def expression(text: str) -> Callable[..., Any]:
-    """Return what an expression of ``reports/report.toml`` makes of a row, given by its names."""
+    """Return what an expression of ``reports/report.toml`` makes of a row, given by its names.
+
+    Parameters
+    ----------
+    text : str
+        Expression in the language of the templates.
+    """
     environment = templates().overlay(autoescape=False)
     evaluate: Callable[..., Any] = environment.compile_expression(text, undefined_to_none=False)
     return evaluate
 
 
 def say(sentence: str, **values: Any) -> str:
-    """Return what a macro of ``reports/templates/findings.txt.j2`` says of `values`."""
+    """Return what a macro of ``reports/templates/findings.txt.j2`` says of `values`.
+
+    Parameters
+    ----------
+    sentence : str
+        Name of the macro.
+    **values : object
+        Values that the sentence is about.
+    """
     return str(getattr(_sentences(), sentence)(**values))
 
 
 def say_each(sentence: str, **values: Any) -> tuple[str, ...]:
-    """Return the same as the macro breaks it: a sentence or two each."""
+    """Return the same as the macro breaks it: a sentence or two each.
+
+    Parameters
+    ----------
+    sentence : str
+        Name of the macro.
+    **values : object
+        Values that the sentence is about.
+    """
     return tuple(filter(None, say(sentence, **values).split("\n")))
 
 
@@ -96,14 +132,26 @@ def _written(settings: Any) -> str:
 
 
 def probability(p: float) -> str:
-    """Return a p-value as a paper prints it: one that many tests together raise to 1 as > 0.99."""
+    """Return a p-value as a paper prints it: one that many tests together raise to 1 as > 0.99.
+
+    Parameters
+    ----------
+    p : float
+        Probability, between 0 and 1.
+    """
     if p > 0.99:
         return "> 0.99"
     return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
 
 
 def finite(value: float) -> str:
-    """Return a number with a true minus sign; a dash where there is none."""
+    """Return a number with a true minus sign; a dash where there is none.
+
+    Parameters
+    ----------
+    value : float
+        Number, NaN where there is none.
+    """
     return number(value).replace("-", "−")
 
 
@@ -113,14 +161,26 @@ def _decimals(value: float, count: int) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, from twice on as a factor."""
+    """Return a share in percent, from twice on as a factor.
+
+    Parameters
+    ----------
+    share : float
+        Share, 1 being all.
+    """
     if share >= 2.0:
         return f"{rough(share)} times"
     return f"{f'{100.0 * share:.0f}' if share >= 0.1 else rough(100.0 * share)} %"
 
 
 def rough(value: float) -> str:
-    """Return a number with two significant digits."""
+    """Return a number with two significant digits.
+
+    Parameters
+    ----------
+    value : float
+        Number.
+    """
     return number(float(f"{value:.2g}"))
 
 
@@ -141,14 +201,28 @@ registries are read when they are asked for, as that of experiments takes long t
 
 
 def formula(descriptor: str) -> str:
-    """Return the filters and the normalisation of a descriptor; of an unknown one nothing."""
+    """Return the filters and the normalisation of a descriptor; of an unknown one nothing.
+
+    Parameters
+    ----------
+    descriptor : str
+        Name of a descriptor.
+    """
     from covdp.descriptors import DESCRIPTORS
 
     return DESCRIPTORS[descriptor].formula if descriptor in DESCRIPTORS else ""
 
 
 def word(table: str, name: str) -> str:
-    """Return the words for a name; one that is not known stands for itself."""
+    """Return the words for a name; one that is not known stands for itself.
+
+    Parameters
+    ----------
+    table : str
+        Kind of the name: a table of ``reports/report.toml``, or a registry.
+    name : str
+        Name of a member.
+    """
     text = words().get(table, {}).get(name)
     if text is None and table in REGISTRIES:
         members = pkgutil.resolve_name(REGISTRIES[table])

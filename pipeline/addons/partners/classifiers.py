@@ -66,11 +66,11 @@ class Classes(NamedTuple):
     Attributes
     ----------
     name : str
-        Of all of them together.
+        Name of all classes together.
     populations : tuple of Population
-        What is released of each class.
+        Records of each class that may be released.
     unseen : tuple of array, optional
-        What is classified; None where that is a half of `populations`.
+        Records of each class that are classified; None where they are a half of `populations`.
     """
 
     name: str
@@ -80,7 +80,13 @@ class Classes(NamedTuple):
     def split(
         self, rng: np.random.Generator
     ) -> tuple[Sequence[NDArray[np.int64]], Sequence[Point]]:
-        """Return rows of what is released in one repetition, and what is classified."""
+        """Return rows of what is released in one repetition, and what is classified.
+
+        Parameters
+        ----------
+        rng : np.random.Generator
+            Random generator that halves the records of each class.
+        """
         if self.unseen is not None:
             return [np.arange(c.own) for c in self.populations], self.unseen
         halves = [np.array_split(rng.permutation(c.own), 2) for c in self.populations]
@@ -91,7 +97,15 @@ class Classes(NamedTuple):
 
 
 def read_classes(run: Run, label: int) -> tuple[Classes, Setting]:
-    """Return the records of all classes of a run; `label` is that of the first."""
+    """Return the records of all classes of a run; `label` is that of the first.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset.
+    label : int
+        Label of the first class.
+    """
     setting, source = image_setting(run), run.images
 
     def records(*splits: str) -> tuple[Point, ...]:
@@ -110,7 +124,17 @@ def read_classes(run: Run, label: int) -> tuple[Classes, Setting]:
 
 
 class Draw(NamedTuple):
-    """One repetition: where means are, what was released, and what of."""
+    """One repetition: where means are, what was released, and what of.
+
+    Attributes
+    ----------
+    space : Manifold
+        Manifold, a chart where it is flat.
+    released : sequence of Release
+        Release of each class.
+    samples : sequence of Records
+        Records that each release is of.
+    """
 
     space: Manifold
     released: Sequence[Release]
@@ -149,7 +173,15 @@ def _plain_lda(draw: Draw) -> Discriminants:
 
 
 class Classifier(NamedTuple):
-    """A classifier of released means, None where they do not allow it, and of the true ones."""
+    """A classifier of released means, None where they do not allow it, and of the true ones.
+
+    Attributes
+    ----------
+    private : callable
+        Discriminants of a draw from its released means; None where these do not allow it.
+    plain : callable
+        Discriminants of the same draw from its means without noise.
+    """
 
     private: Callable[[Draw, ClassifierSeries], Discriminants | None]
     plain: Callable[[Draw], Discriminants]
@@ -161,13 +193,28 @@ CLASSIFIERS: Mapping[str, Classifier] = {
     ),
     "lda": Classifier(_lda, _plain_lda),
 }
-"""What `classifier` of a series may be."""
+"""Classifiers by their names, the values of `classifier` of a series."""
 
 
 def run_classifiers(
     classes: Classes, setting: Setting, pending: Sequence[Cell[ClassifierSeries]]
 ) -> CellRows:
-    """Compute the `pending` cells and yield each one's columns."""
+    """Compute the `pending` cells and yield each one's columns.
+
+    Parameters
+    ----------
+    classes : Classes
+        Records of all classes.
+    setting : Setting
+        Config, manifold and public bound of the run.
+    pending : sequence of Cell
+        Cells, each a series and a budget, that have no rows yet.
+
+    Returns
+    -------
+    iterator of (Cell, dict of str to object)
+        Each cell, and its columns by name.
+    """
     groups = dict[tuple[str, float], list[Cell[ClassifierSeries]]]()
     for cell in pending:
         groups.setdefault((_first(cell.series, setting), cell.value), []).append(cell)
@@ -185,7 +232,19 @@ def _first(series: ClassifierSeries, setting: Setting) -> str:
 def columns(
     classes: Classes, first: str, cells: Sequence[Cell[ClassifierSeries]], setting: Setting
 ) -> list[tuple[AnyCell, dict[str, Any]]]:
-    """Return the rows of some cells that judge by the same releases."""
+    """Return the rows of some cells that judge by the same releases.
+
+    Parameters
+    ----------
+    classes : Classes
+        Records of all classes.
+    first : str
+        Series of which the stream of random numbers is taken.
+    cells : sequence of Cell
+        Cells of one budget that judge by the same releases.
+    setting : Setting
+        Config, manifold and public bound of the run.
+    """
     config, series, value = setting.config, cells[0].series, cells[0].value
     seed, budget = stream_seed(config, f"{first}/{value!r}"), config.budget(value)
     rng, started, space = np.random.default_rng(seed), perf_counter(), chart_of(setting.manifold)
@@ -236,6 +295,15 @@ def score(
     """Return the area under the ROC curve and the balanced accuracy; NaN without a classifier.
 
     Of several classes the area is the mean of those of each class against all others.
+
+    Parameters
+    ----------
+    classifier : Discriminants or None
+        Discriminants of the classes.
+    points : array, shape (m, *point_shape)
+        Records to classify.
+    truth : array of int, shape (m,)
+        Number of the class of each.
     """
     if classifier is None:
         return np.nan, np.nan
@@ -248,26 +316,54 @@ def score(
 
 
 def against(discriminants: FloatArray, label: int) -> FloatArray:
-    """Return the log-odds of a class against all others, of equal priors, by discriminants."""
+    """Return the log-odds of a class against all others, of equal priors, by discriminants.
+
+    Parameters
+    ----------
+    discriminants : array, shape (m, classes)
+        Log-odds of each class, up to a common term.
+    label : int
+        Number of the class.
+    """
     others = np.delete(discriminants, label, axis=1)
     return np.asarray(discriminants[:, label] - np.logaddexp.reduce(others, axis=1))
 
 
 def area(scores: FloatArray, positive: NDArray[np.bool_]) -> float:
-    """Return how often a positive scores above a negative, ties by half (Mann and Whitney)."""
+    """Return how often a positive scores above a negative, ties by half (Mann and Whitney).
+
+    Parameters
+    ----------
+    scores : array, shape (m,)
+        Score of each record.
+    positive : array of bool, shape (m,)
+        True for the positives, of which there is one or more, as of the negatives.
+    """
     above, below = np.sort(scores[positive]), np.sort(scores[~positive])
     wins = (np.searchsorted(below, above, side).sum() for side in ("left", "right"))
     return float(sum(wins)) / (2.0 * len(above) * len(below))
 
 
 def check_classifiers(config: ClassifierExperiment) -> None:
-    """Refuse a classifier that is not known."""
+    """Refuse a classifier that is not known.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment whose series are checked.
+    """
     for series in config.mechanisms:
         require_known("classifier", series.classifier, CLASSIFIERS, "ours-classify.toml has all")
 
 
 def classified(run: FinishedRun) -> list[dict[str, Any]]:
-    """Return what each classifier tells apart, with noise and without, by series and budget."""
+    """Return what each classifier tells apart, with noise and without, by series and budget.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished experiment with its rows.
+    """
     if run.rows is None or not np.isfinite(run.rows["auc_plain"]).any():
         return []
     means = {name: summarise(run.rows, value=name)["mean"] for name in SCORES}

@@ -36,7 +36,7 @@ class Discriminants:
     ----------
     manifold : Manifold
     base : array, shape (*space.point_shape)
-        Where coordinates are taken, in the chart of a flat manifold.
+        Point at which coordinates are taken, in the chart of a flat manifold.
     weights : array, shape (classes, d)
     offsets : array, shape (classes,)
         The discriminants are ``weights @ x + offsets``.
@@ -48,17 +48,35 @@ class Discriminants:
     offsets: FloatArray
 
     def discriminants(self, points: Point) -> FloatArray:
-        """Return how much speaks for each class, (n, classes)."""
+        """Return how much speaks for each class, (n, classes).
+
+        Parameters
+        ----------
+        points : array, shape (n, *point_shape)
+            Records to classify.
+        """
         places = chart_of(self.manifold).log(self.base, to_chart(self.manifold, points))
         return np.asarray(places @ self.weights.T + self.offsets)
 
     def score(self, points: Point) -> FloatArray:
-        """Return what speaks for each class, (n, classes); of two, for the second, (n,)."""
+        """Return what speaks for each class, (n, classes); of two, for the second, (n,).
+
+        Parameters
+        ----------
+        points : array, shape (n, *point_shape)
+            Records to classify.
+        """
         odds = self.discriminants(points)
         return odds[:, 1] - odds[:, 0] if len(self.offsets) == 2 else odds
 
     def predict(self, points: Point) -> NDArray[np.int64]:
-        """Return the number of the class that most speaks for, (n,)."""
+        """Return the number of the class that most speaks for, (n,).
+
+        Parameters
+        ----------
+        points : array, shape (n, *point_shape)
+            Records to classify.
+        """
         return np.asarray(np.argmax(self.discriminants(points), axis=1))
 
 
@@ -67,8 +85,10 @@ def lda(released: Sequence[Released], *, ridge: float = RIDGE) -> Discriminants:
 
     Parameters
     ----------
+    released : sequence of Released
+        Releases, or entries of documents, one a class.
     ridge : float
-        Over the edge of the noise of each class, in place of `RIDGE`.
+        Multiple of the edge of the noise of each class that is added to its covariance.
 
     Raises
     ------
@@ -95,6 +115,11 @@ def lda(released: Sequence[Released], *, ridge: float = RIDGE) -> Discriminants:
 def nearest_mean(released: Sequence[Released]) -> Discriminants:
     """Return the classifier by the nearest released mean, in coordinates at a common base.
 
+    Parameters
+    ----------
+    released : sequence of Released
+        Releases, or entries of documents, one a class.
+
     Raises
     ------
     ConfigError
@@ -112,7 +137,10 @@ def discriminants_of_means(
 
     Parameters
     ----------
+    manifold : Manifold
+        Geometry of the means.
     points : array, shape (classes, *manifold.point_shape)
+        Mean of each class.
     within : array, shape (d, d), optional
         W, in those coordinates; without it the nearest mean decides.
     """

@@ -38,7 +38,7 @@ from covdp.inference.released import Released, chart_jacobian
 
 @dataclass(frozen=True, eq=False)
 class CombinedMean:
-    """What several releases of one class say together.
+    """Mean of all records of several releases of one class, and test that they are alike.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class CombinedMean:
     n_sd : float
         Standard deviation of the noise of `n`; 0 where it is public.
     all, common : ConfidenceRegion
-        Where the mean of all records is, and that of the population.
+        Regions of the mean of all records, and of the mean of the population.
     statistic : float
         Cochran's Q.
     line : float
@@ -56,8 +56,8 @@ class CombinedMean:
         d·(k − 1) of the k hospitals in it, its degrees of freedom where they are of one population;
         0 of fewer than two.
     p_value : float
-        How likely they differ so much then: of Q, and of the same along contrast and brightness,
-        together (Bonferroni). Of two it is that of `two_sample`.
+        Probability that hospitals of one population differ so much: of Q, and of the same along
+        contrast and brightness, together (Bonferroni). Of two it is that of `two_sample`.
     """
 
     n: int
@@ -80,8 +80,8 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
 
     Parameters
     ----------
-    released : sequence of Release or mapping
-        Two or more, of one descriptor and manifold.
+    released : sequence of Released
+        Releases, or entries of documents; two or more, of one descriptor and manifold.
     level : float
         Confidence of the regions, between 0 and 1.
 

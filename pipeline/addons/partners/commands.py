@@ -251,9 +251,9 @@ def _together(
     Parameters
     ----------
     work : callable
-        Of the entries of a class in all documents: what is found of it.
+        Function of the entries of a class in all documents to what is found of it.
     values_of : callable
-        Of that, and of its p-value and why there is none: what programs may rely on.
+        Function of that, and of its p-value and why there is none, to the values in JSON.
     """
     from covdp.addons.nights.changes import bonferroni
     from covdp.addons.partners.foreign import computed

@@ -60,6 +60,19 @@ class PairTest(NamedTuple):
 
     Of local records also the share outside, and whether it is in the range that is stated. All are
     called as the columns of its row.
+
+    Attributes
+    ----------
+    error : float
+        Distance of the two means before they were shrunk.
+    p_value : float
+        Probability that two samples of one population differ so much.
+    offered : bool
+        True if the test is sound.
+    outside : float
+        Share of local records outside; NaN of two releases.
+    as_stated : float
+        1 if `outside` is in the range that is stated, else 0; NaN of two releases.
     """
 
     error: float
@@ -77,7 +90,21 @@ def run_tests(
     *,
     is_local: bool = False,
 ) -> dict[str, Any]:
-    """Return the columns of one cell: a test a repetition."""
+    """Return the columns of one cell: a test a repetition.
+
+    Parameters
+    ----------
+    populations : Populations
+        Records, and their changes, by series.
+    setting : Setting
+        Config, manifold and public bound of the run.
+    cell : Cell
+        Series and budget.
+    rng : np.random.Generator
+        Random generator of samples and noise.
+    is_local : bool
+        True if the second sample is not released but in the clear.
+    """
     series, config, results = cell.series, setting.config, list[PairTest]()
     first = populations.of(setting, series)
     other = populations.of(setting, series, (series.change, series.amount))

@@ -35,9 +35,9 @@ class PrincipalGeodesics:
     directions : array, shape (d, d)
         Unit vectors in coordinates at the place, the widest first.
     variances : array, shape (d,)
-        Of the images along them.
+        Variances of the images along them.
     trusted : int
-        How many of the first are more than noise.
+        Number of the first that are more than noise.
     """
 
     manifold: Manifold
@@ -47,7 +47,15 @@ class PrincipalGeodesics:
     trusted: int
 
     def along(self, which: int, deviations: float) -> NDArray[np.float64]:
-        """Return the point so many standard deviations along a geodesic, from 0."""
+        """Return the point so many standard deviations along a geodesic, from 0.
+
+        Parameters
+        ----------
+        which : int
+            Number of the geodesic, from 0, the widest.
+        deviations : float
+            Distance from the mean, in standard deviations of the images along it.
+        """
         step = deviations * np.sqrt(self.variances[which]) * self.directions[which]
         point = chart_of(self.manifold).exp(self.place, step)
         return np.asarray(from_chart(self.manifold, point))
@@ -55,6 +63,11 @@ class PrincipalGeodesics:
 
 def principal_geodesics(released: Released) -> PrincipalGeodesics:
     """Return the principal geodesics of a released class.
+
+    Parameters
+    ----------
+    released : Released
+        Release, or entry of a document, with a second moment.
 
     Raises
     ------
@@ -79,6 +92,13 @@ def noise_norm(observed: NoisyMoments, axes: FloatArray) -> float:
 
     It is that of M and of v: E − v·εᵀ − ε·vᵀ − (ε·εᵀ − σ²·Id), drawn with a generator of a fixed
     seed, so that it is the same for the same release.
+
+    Parameters
+    ----------
+    observed : NoisyMoments
+        Released numbers of the class, with the scale of their noise.
+    axes : array, shape (d, d)
+        Coordinates of one unit of each number.
     """
     rng, d = np.random.default_rng(0), len(observed.vector)
     rows, columns = np.triu_indices(d)

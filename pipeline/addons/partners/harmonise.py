@@ -50,17 +50,17 @@ from covdp.inference.released import Released
 from covdp.mean.noisy_moments import noise_edge
 
 SPREAD_EDGE = 1.0
-"""Where the spectrum of the noise of a covariance must end, that of all sites being 1: in no
+"""Largest edge of the spectrum of the noise of a covariance, that of all sites being 1: in no
 direction is noise as large as the records' own variance. Of `oct5` that is so from n·μ of about
 10,000 on."""
 LOG_BETA = (-20.0, 5.0)
-"""Where ln β is searched."""
+"""Range in which ln β is searched."""
 GRID = 51
 """Values of ln β that are tried first, ½ apart."""
 
 
 class HarmonisedSite(NamedTuple):
-    """How a site is mapped.
+    """Map of a site to the common scale.
 
     Attributes
     ----------
@@ -71,12 +71,12 @@ class HarmonisedSite(NamedTuple):
     matrix : array, shape (d, d)
         A of the map; the identity where the map is a shift.
     spread : bool
-        Whether the second moment is good enough to map covariances.
+        True if the second moment is good enough to map covariances.
     apart, left : float
-        How far its mean is from the common one, in standard deviations of single images in that
+        Distance of its mean from the common one, in standard deviations of single images in that
         direction (Mahalanobis): before, and expected after.
     reason : str
-        Why it stays as it is; "" where it is mapped.
+        Reason why it stays as it is; "" where it is mapped.
     """
 
     shift: FloatArray
@@ -97,12 +97,13 @@ class Harmonisation:
     ----------
     manifold : Manifold
     base : array, shape (*space.point_shape)
-        Where coordinates are taken, in the chart of a flat manifold.
+        Point at which coordinates are taken, in the chart of a flat manifold.
     common : array, shape (d,)
         The common mean, in these.
     weights : array, shape (classes,)
-        w_c.
+        Weights w_c of the classes.
     sites : mapping of str to HarmonisedSite
+        Map of each site, by its name.
     classes_before, classes_after : float
         Least distance of the means of two classes, in standard deviations of single images of all
         sites together: before, and expected after. NaN of one class.
@@ -117,7 +118,13 @@ class Harmonisation:
     classes_after: float
 
     def map_of(self, name: str) -> AffineMap:
-        """Return the map of a site."""
+        """Return the map of a site.
+
+        Parameters
+        ----------
+        name : str
+            Name of the site.
+        """
         site = self.sites[name]
         centre = self.common + site.shift
         return AffineMap(self.manifold, self.base, centre, self.common, site.matrix)
@@ -128,8 +135,8 @@ def harmonise(released: Mapping[str, Sequence[Released]]) -> Harmonisation:
 
     Parameters
     ----------
-    released : mapping of str to sequence of released classes
-        Of each site the same classes in the same order; two sites or more, of different people.
+    released : mapping of str to sequence of Released
+        Classes of each site, the same in the same order; two sites or more, of different people.
 
     Raises
     ------

@@ -30,7 +30,7 @@ SCANNERS: tuple[tuple[str, float], ...] = (
     ("grain", 5.0),
     ("blur", 0.33),
 )
-"""What the scanner of each site does to images, one of `CHANGES`, and how much."""
+"""Change that the scanner of each site makes to images, one of `CHANGES`, and its amount."""
 
 
 class ScalingSeries(SampledSeries):
@@ -57,9 +57,9 @@ class Sites(NamedTuple):
     Attributes
     ----------
     name : str
-        Of all classes together.
+        Name of all classes together.
     populations : tuple of Population
-        By scanner, the images in one order.
+        Images of each scanner, in one order.
     truth : array, shape (n,)
         Class of each.
     """
@@ -70,7 +70,15 @@ class Sites(NamedTuple):
 
 
 def read_sites(run: Run, label: int) -> tuple[Sites, Setting]:
-    """Return the images of all classes of a run; `label` is that of the first."""
+    """Return the images of all classes of a run; `label` is that of the first.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset.
+    label : int
+        Label of the first class.
+    """
     setting, splits, populations = image_setting(run), run.config.splits, []
     for number, (name, amount) in enumerate(SCANNERS):
         rng = np.random.default_rng(stream_seed(run.config, f"scanner {number}"))
@@ -82,7 +90,21 @@ def read_sites(run: Run, label: int) -> tuple[Sites, Setting]:
 
 
 class Division(NamedTuple):
-    """One repetition: which images are at each site, (s, n), and the noise of its releases."""
+    """One repetition: which images are at each site, (s, n), and the noise of its releases.
+
+    Attributes
+    ----------
+    sites : Sites
+        Images as each of the scanners sees them.
+    setting : Setting
+        Config, manifold and public bound of the run.
+    rows : array of int, shape (s, n)
+        Numbers of the images at each site.
+    budget : float
+        Budget of each release, in the parameter of the config's definition.
+    rng : np.random.Generator
+        Random generator of the noise.
+    """
 
     sites: Sites
     setting: Setting
@@ -127,7 +149,13 @@ def _of_classes(division: Division, series: ScalingSeries) -> FloatArray:
 
 
 def without_noise(division: Division) -> FloatArray:
-    """Return the images of all sites with their true means on one another, classes as often."""
+    """Return the images of all sites with their true means on one another, classes as often.
+
+    Parameters
+    ----------
+    division : Division
+        Images at each site.
+    """
     places, truth = division.coordinates, division.sites.truth[division.rows]
     classes = range(int(truth.max()) + 1)
     weights = np.bincount(truth.ravel()) / truth.size
@@ -145,13 +173,26 @@ SCALINGS: Mapping[str, Callable[[Division, ScalingSeries], FloatArray]] = {
     ),
     "each class": _of_classes,
 }
-"""What `scaling` of a series may be: images of all sites on one scale, (s, n, d)."""
+"""Scalings by their names, the values of `scaling` of a series: images of all sites on one scale,
+shape (s, n, d)."""
 
 
 def harmonise_sites(
     sites: Sites, setting: Setting, cell: Cell[ScalingSeries], noise: np.random.Generator
 ) -> dict[str, Any]:
-    """Return the columns of one cell: one division between sites a repetition, as in all cells."""
+    """Return the columns of one cell: one division between sites a repetition, as in all cells.
+
+    Parameters
+    ----------
+    sites : Sites
+        Images as each of the scanners sees them.
+    setting : Setting
+        Config, manifold and public bound of the run.
+    cell : Cell
+        Series and budget.
+    noise : np.random.Generator
+        Random generator of the noise; the division has a generator of its own.
+    """
     many, total, scores = len(sites.populations), len(sites.truth), []
     n = min(cell.series.n or total // many, total // many)
     for repetition in range(setting.repetitions(cell.series)):
@@ -173,6 +214,15 @@ def score(
     The first is that of a half of the images, by discriminants of the others; the second the mean
     over sites, of classes distinguished by those of all other sites; the third the root mean square
     distance of the mean of a site from that of all.
+
+    Parameters
+    ----------
+    places : array, shape (s, n, d)
+        Images of all sites on one scale, in coordinates.
+    truth : array of int, shape (s, n)
+        Class of each.
+    order : array of int, shape (s·n,)
+        Permutation of all images; sites are learnt on its first half.
     """
     many, n, d = places.shape
     flat, label = places.reshape(-1, d), truth.ravel()
@@ -192,7 +242,17 @@ def score(
 
 
 def discriminants(points: FloatArray, labels: NDArray[np.int64], others: FloatArray) -> FloatArray:
-    """Return the linear discriminants of points for other points, (m, classes)."""
+    """Return the linear discriminants of points for other points, (m, classes).
+
+    Parameters
+    ----------
+    points : array, shape (n, d)
+        Images to learn from.
+    labels : array of int, shape (n,)
+        Class of each, from 0.
+    others : array, shape (m, d)
+        Images to classify.
+    """
     vary = np.ptp(points, axis=0) > 0.0  # a constant says nothing
     points, others = points[:, vary], others[:, vary]
     means = np.array([points[labels == label].mean(axis=0) for label in range(labels.max() + 1)])
@@ -202,7 +262,13 @@ def discriminants(points: FloatArray, labels: NDArray[np.int64], others: FloatAr
 
 
 def check_scalings(config: HarmonisingExperiment) -> None:
-    """Refuse a scaling that is not known."""
+    """Refuse a scaling that is not known.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment whose series are checked.
+    """
     for series in config.mechanisms:
         require_known("scaling", series.scaling, SCALINGS, "ours-harmonise.toml has all")
 

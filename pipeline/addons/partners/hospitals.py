@@ -51,14 +51,34 @@ class HospitalExperiment(ExperimentConfig):
 
 
 def ready(data: ClassData, setting: Setting) -> Population:
-    """Return the records of a class."""
+    """Return the records of a class.
+
+    Parameters
+    ----------
+    data : ClassData
+        Records of the class as they were read.
+    setting : Setting
+        Config, manifold and public bound of the run.
+    """
     return population(admitted(data, setting).placed, setting)
 
 
 def combine_parts(
     records: Population, setting: Setting, cell: Cell[HospitalSeries], rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Return the columns of one cell: a combination a repetition."""
+    """Return the columns of one cell: a combination a repetition.
+
+    Parameters
+    ----------
+    records : Population
+        Records of a class.
+    setting : Setting
+        Config, manifold and public bound of the run.
+    cell : Cell
+        Series and budget.
+    rng : np.random.Generator
+        Random generator of the division and the noise.
+    """
     n, space = min(cell.series.n or records.own, records.own), records.records.space
     budget, results = setting.config.budget(cell.value), []
     for batch in batches(setting.repetitions(cell.series), n):
@@ -76,7 +96,15 @@ def combine_parts(
 
 
 def divided(drawn: NDArray[Any], sizes: Sequence[int]) -> list[NDArray[Any]]:
-    """Return records, or rows, divided in the ratio of `sizes`, as far as whole records allow."""
+    """Return records, or rows, divided in the ratio of `sizes`, as far as whole records allow.
+
+    Parameters
+    ----------
+    drawn : array, shape (n, ...)
+        Records, or their rows.
+    sizes : sequence of int
+        Ratio of the parts.
+    """
     ends = np.cumsum(sizes)
     return np.split(drawn, np.rint(len(drawn) * ends[:-1] / ends[-1]).astype(int))
 
@@ -86,6 +114,13 @@ def together(released: Sequence[Release], of: str) -> tuple[Point, float, bool]:
 
     One release is taken as it is, and has no p-value; nor have several without a second moment,
     whose means are averaged by size.
+
+    Parameters
+    ----------
+    released : sequence of Release
+        Releases of all hospitals.
+    of : str
+        "sample" for the mean of all records; else the mean of the population.
     """
     moments = [release.noisy_moments for release in released]
     sizes = [part.n for part in moments]
@@ -105,6 +140,11 @@ def noise_of(released: Sequence[Release]) -> float:
     """Return the standard deviation, root mean square over coordinates, of the noise of all.
 
     It is that of the mean of all by size before anything is shrunk, exactly; nothing else.
+
+    Parameters
+    ----------
+    released : sequence of Release
+        Releases of all hospitals.
     """
     moments = [release.noisy_moments for release in released]
     total = sum(part.n for part in moments)

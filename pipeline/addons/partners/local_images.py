@@ -48,9 +48,9 @@ class LocalImages(NamedTuple):
     Attributes
     ----------
     files : tuple of str
-        Where each is: its path in the folder, or its split and number in one file.
+        Place of each: its path in the folder, or its split and number in one file.
     units : array, shape (m,)
-        Which record each is of: an image's own, or a person's.
+        Number of the record that each is of: an image's own, or a person's.
     places : array, shape (n, *space.point_shape)
         The records, in the chart of a flat manifold.
     """
@@ -62,7 +62,19 @@ class LocalImages(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClassMatch:
-    """A class that both have, and what was found; None where the release says too little."""
+    """A class that both have, and what was found; None where the release says too little.
+
+    Attributes
+    ----------
+    row : ClassEntry
+        Entry of the class in the document.
+    local : LocalImages
+        Local images of the class.
+    result : Match or None
+        Test of the class; None where the release says too little.
+    refusal : str
+        Reason why nothing is tested; "" where something is.
+    """
 
     row: ClassEntry
     local: LocalImages
@@ -71,7 +83,7 @@ class ClassMatch:
 
     @property
     def untested(self) -> str:
-        """Why the means were not tested; "" where they were."""
+        """Reason why the means were not tested; "" where they were."""
         return self.refusal if self.result is None else self.result.untested
 
     @property
@@ -94,7 +106,7 @@ class MatchedImages:
     dataset : str
         The name of the local images.
     classes : mapping of str to ClassMatch
-        Of the classes that both have, in the order of the release.
+        Result of each class that both have, in the order of the release.
     faults : tuple of FileFault
         Local files that cannot be used, and why.
     left_out : tuple of str
@@ -112,7 +124,7 @@ class MatchedImages:
 
     @property
     def p_values(self) -> dict[str, float]:
-        """Those of the classes that were tested."""
+        """P-values of the classes that were tested."""
         return {
             name: entry.result.p_value
             for name, entry in self.classes.items()
@@ -121,17 +133,17 @@ class MatchedImages:
 
     @property
     def p_value(self) -> float:
-        """That of all tested classes together (Bonferroni); NaN without any."""
+        """P-value of all tested classes together (Bonferroni); NaN without any."""
         return bonferroni(list(self.p_values.values()))
 
     @property
     def differs(self) -> bool:
-        """Whether the local images are of another population, at a level of 5 %."""
+        """True if the local images are of another population, at a level of 5 %."""
         return self.p_value < ALPHA
 
     @property
     def untested(self) -> dict[str, str]:
-        """Why classes were not tested."""
+        """Reason of each class that was not tested."""
         return {name: entry.untested for name, entry in self.classes.items() if entry.untested}
 
     @property
@@ -142,7 +154,7 @@ class MatchedImages:
 
     @property
     def outside(self) -> int:
-        """How many images are beyond the percentile that flags them."""
+        """Number of images beyond the percentile that flags them."""
         return sum(percentile > FLAGGED for *_, percentile in self.images)
 
 
@@ -160,7 +172,12 @@ def match_images(
     root : Path, optional
         The data root.
     window : int, optional
-        Of a night, the number of its last nights, whose mean is that of one epoch alone.
+        Number of last nights of a night's document, whose mean is that of one epoch alone.
+
+    Returns
+    -------
+    MatchedImages
+        Result of each class, and files that cannot be used.
 
     Raises
     ------
@@ -291,7 +308,20 @@ def _described(
 
 
 def write_percentiles(matched: MatchedImages, path: Path) -> Path:
-    """Write a row per image, the farthest first: file, percentile, class; for its owner alone."""
+    """Write a row per image, the farthest first: file, percentile, class; for its owner alone.
+
+    Parameters
+    ----------
+    matched : MatchedImages
+        Local images against a release.
+    path : Path
+        File that is written, in CSV, readable by its owner alone.
+
+    Returns
+    -------
+    Path
+        The same path.
+    """
     rows = (
         (_inert(file), f"{percentile:.4f}", _inert(name))
         for name, file, percentile in matched.images

@@ -57,11 +57,17 @@ class MapsDocument(BaseModel):
 
     @property
     def space(self) -> Manifold:
-        """Where the descriptors live."""
+        """Manifold of the descriptors."""
         return manifold_named(self.manifold, len(self.base))
 
     def map_of(self, name: str) -> AffineMap:
-        """Return the map of a site; raise `ConfigError` where there is none of that name."""
+        """Return the map of a site; raise `ConfigError` where there is none of that name.
+
+        Parameters
+        ----------
+        name : str
+            Name of the site's release.
+        """
         for site in self.sites:
             if site.name == name:
                 matrix = np.eye(len(self.base)) if site.matrix is None else site.matrix
@@ -71,7 +77,15 @@ class MapsDocument(BaseModel):
         raise ConfigError(f"no site {name!r} in the maps; give --site one of {names}")
 
     def require_same(self, path: Path, **settings: Any) -> None:
-        """Raise `MismatchError` unless the maps were made of such descriptors."""
+        """Raise `MismatchError` unless the maps were made of such descriptors.
+
+        Parameters
+        ----------
+        path : Path
+            File of the maps, for the message.
+        **settings : object
+            Descriptor, manifold and rules of pixels of the images here, by their keys.
+        """
         for key, ours in settings.items():
             if (value := getattr(self, key)) != ours:
                 raise MismatchError(
@@ -81,7 +95,22 @@ class MapsDocument(BaseModel):
 
 
 def write_maps(several: DocumentSet, maps: Harmonisation, path: Path) -> Path:
-    """Write the maps of some releases; return the path."""
+    """Write the maps of some releases; return the path.
+
+    Parameters
+    ----------
+    several : DocumentSet
+        Documents of the releases.
+    maps : Harmonisation
+        Maps of their sites, in the same order.
+    path : Path
+        File that is written, in JSON.
+
+    Returns
+    -------
+    Path
+        The same path.
+    """
     space = chart_of(maps.manifold)
     first = several.documents[0].settings
     sites = [
@@ -107,6 +136,11 @@ def write_maps(several: DocumentSet, maps: Harmonisation, path: Path) -> Path:
 
 def read_maps(path: Path) -> MapsDocument:
     """Return the maps in a file that somebody sent.
+
+    Parameters
+    ----------
+    path : Path
+        File of maps, in JSON.
 
     Raises
     ------

@@ -111,8 +111,8 @@ class Match:
     n : int
         Local records.
     p_value : float
-        How likely two samples of one population have means so far apart; NaN where `untested`
-        says why there is none.
+        Probability that two samples of one population have means so far apart; NaN where
+        `untested` says why there is none.
     statistic : float
         δᵀV⁻¹δ of the means; NaN of fewer records than twice their dimension, where only single
         directions are tested.
@@ -120,15 +120,15 @@ class Match:
         Their difference along the contrast axis in its standard deviations, NaN without a contrast
         axis.
     percentile : array, shape (n,)
-        Which percent of the population is nearer to the released mean than each record.
+        Percentage of the population that is nearer to the released mean than each record.
     outside : float
         Share of the records whose percentile is above 99; NaN without a record.
     expected : float
-        What it is under "one population".
-    expected_range : (float, float)
-        Within which it would mostly be.
+        Expectation of `outside` under "one population".
+    expected_range : tuple of float
+        Range in which `outside` would mostly be.
     untested : str
-        Why the means were not tested; "" where they were.
+        Reason why the means were not tested; "" where they were.
     """
 
     n: int
@@ -143,12 +143,12 @@ class Match:
 
     @property
     def is_outside(self) -> NDArray[np.bool_]:
-        """Whether each record is outside, (n,)."""
+        """True for each record that is outside, shape (n,)."""
         return np.asarray(self.percentile > FLAGGED)
 
     @property
     def many_outside(self) -> bool:
-        """Whether more of them are than the range of what is expected."""
+        """True if more records are outside than the range of what is expected."""
         return self.outside > self.expected_range[1]
 
 
@@ -157,12 +157,18 @@ def match(released: Released, points: Point) -> Match:
 
     Parameters
     ----------
-    released : Release or mapping
-        What `private_mean` returned first, or an entry of ``classes`` in the document of a release
-        or of a night.
-    points : array, shape (m, *point_shape), or (m, d) in the chart of a flat manifold
-        Records in the clear, described as those of the release were; of a release that protects
-        persons one a person.
+    released : Released
+        Release that `private_mean` returned first, or an entry of ``classes`` in the document of a
+        release or of a night.
+    points : array, shape (m, *point_shape)
+        Records in the clear, described as those of the release were; of a flat manifold also
+        coordinates in its chart, shape (m, d). Of a release that protects persons there is one
+        record a person.
+
+    Returns
+    -------
+    Match
+        Test of the means, and percentile of each record.
 
     Raises
     ------
@@ -212,7 +218,13 @@ def match(released: Released, points: Point) -> Match:
 
 
 def match_refusal(released: Released) -> str:
-    """Return why local records are not matched with a released class; "" where they are."""
+    """Return why local records are not matched with a released class; "" where they are.
+
+    Parameters
+    ----------
+    released : Released
+        Release, or entry of a document.
+    """
     entry = read_released(released)
     if isinstance(entry, StreamEntry) and (reason := certainty_refusal(entry)):
         return f"{reason}; n·μ of {LEAST_N_MU:g} is needed"
@@ -242,8 +254,9 @@ def clip_vectors(moments: NoisyMoments, free: FloatArray) -> FloatArray:
     Parameters
     ----------
     moments : NoisyMoments
-        Of the release; in its units the ball has radius ½.
+        Numbers of the release; in their units the ball has radius ½.
     free : array, shape (m, d)
+        Vectors of local records, unclipped.
     """
     return clipped_vectors(free, _clipping(moments))
 
@@ -369,18 +382,40 @@ def _mean_square(moments: NoisyMoments, weights: FloatArray) -> float:
 
 
 class DistanceLaw(NamedTuple):
-    """The law s·F(f, ν) of d², with f degrees of freedom, tail ν and scale s."""
+    """The law s·F(f, ν) of d², with f degrees of freedom, tail ν and scale s.
+
+    Attributes
+    ----------
+    freedom : float
+        Degrees of freedom f.
+    tail : float
+        Degrees of freedom ν of the denominator.
+    scale : float
+        Factor s, in squared distance.
+    """
 
     freedom: float
     tail: float
     scale: float
 
     def cdf(self, squares: FloatArray) -> FloatArray:
-        """Return how likely d² is at most each value."""
+        """Return how likely d² is at most each value.
+
+        Parameters
+        ----------
+        squares : array, shape (n,)
+            Squared distances.
+        """
         return np.asarray(fdtr(self.freedom, self.tail, squares / self.scale))
 
     def ppf(self, level: float) -> FloatArray:
-        """Return its quantile."""
+        """Return its quantile.
+
+        Parameters
+        ----------
+        level : float
+            Probability, between 0 and 1.
+        """
         return np.asarray(self.scale * fdtri(self.freedom, self.tail, level))
 
 

@@ -23,17 +23,18 @@ from covdp.schema import PIXEL_RULES, SAME_MEANS, ClassEntry, Document, Settings
 
 
 class CommittedDocument(NamedTuple):
-    """A document as it was given.
+    """Document as it was given.
 
     Attributes
     ----------
     path : Path
+        Place of the file.
     content : bytes
-        Its very bytes.
-    document : ReleaseDocument or NightDocument
-        What they say; of a night with the means of its last nights where these are asked for.
+        Bytes of the file, unchanged.
+    document : Document
+        Content of the bytes; of a night with the means of its last nights if these are asked for.
     window : int or None
-        How many nights these are; None where it is the mean of all records.
+        Number of these nights; None where it is the mean of all records.
     """
 
     path: Path
@@ -43,17 +44,17 @@ class CommittedDocument(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called, and of which nights its mean is."""
+        """Name of the release, and the nights that its mean is of."""
         return ", ".join(filter(None, (self.settings.name, self.nights)))
 
     @property
     def nights(self) -> str:
-        """Of which nights its mean is; "" where it is of all records."""
+        """Nights that its mean is of; "" where it is of all records."""
         return {None: "", 1: "last night"}.get(self.window, f"last {self.window} nights")
 
     @property
     def settings(self) -> SettingsPart:
-        """What was released, and how."""
+        """Settings of the release."""
         return self.document.settings
 
     @property
@@ -74,8 +75,9 @@ class DocumentSet(NamedTuple):
     Attributes
     ----------
     documents : tuple of CommittedDocument
+        Documents in the order they were given.
     names : tuple of str
-        What each is called, no two identical.
+        Name of each document, no two identical.
     classes : mapping of str to sequence of ClassEntry
         Name of a class to its entry in each document, in the order of the first.
     alone : tuple of str
@@ -96,12 +98,18 @@ class DocumentSet(NamedTuple):
         return self.alone + self.waiting
 
     def by_name(self, title: str) -> dict[str, ClassEntry]:
-        """Return the entry of a class in each document, by what the document is called."""
+        """Return the entry of a class in each document, by what the document is called.
+
+        Parameters
+        ----------
+        title : str
+            Name of the class.
+        """
         return dict(zip(self.names, self.classes[title], strict=True))
 
     @property
     def together(self) -> Budget | None:
-        """What they promise to a person who is in all; None where definitions differ."""
+        """Promise to a person who is in all of them; None where definitions differ."""
         try:
             return compose([part.settings.promise for part in self.documents])
         except PrivacyError:
@@ -115,7 +123,7 @@ class DocumentSet(NamedTuple):
 
     @property
     def doubt(self) -> str:
-        """What is missing, and what is wrong where people may be in more than one; "" if none."""
+        """Classes left out, and error where people may be in more than one; "" if none."""
         nights = next(filter(None, (part.nights for part in self.documents)), "")
         reasons = {
             "not all of them have such a class": self.alone,
@@ -139,6 +147,18 @@ def read_several(paths: Sequence[Path], *, window: int | None = None) -> Documen
     """Read documents of two releases or nights, or more, none twice.
 
     Of a night the mean of all privacy units so far is taken, or that of its last `window` nights.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Documents of releases or nights.
+    window : int, optional
+        Number of last nights whose mean is taken of each night.
+
+    Returns
+    -------
+    DocumentSet
+        Documents, and the classes that all of them have.
 
     Raises
     ------
@@ -213,6 +233,13 @@ def _common_classes(
 
 def open_document(path: Path, window: int | None) -> CommittedDocument:
     """Return a document, a night with the means of its last nights where these are asked for.
+
+    Parameters
+    ----------
+    path : Path
+        Document of a release or a night.
+    window : int or None
+        Number of last nights whose mean is taken of a night.
 
     Raises
     ------

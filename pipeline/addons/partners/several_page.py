@@ -42,15 +42,17 @@ FARTHEST_IMAGES = 20
 
 @dataclass(frozen=True, eq=False)
 class ReleaseComparison:
-    """Releases, and what was found of them.
+    """Releases, and the results of their comparison.
 
     Attributes
     ----------
     name : str
-        Of the page that shows it.
-    several : Several
-    results : mapping of str to Comparison or to CombinedMean, Harmonisation, or MatchedImages
-        Of classes that are compared or combined, what was found of each that was tested or not.
+        Name of the page that shows it.
+    several : DocumentSet
+        Documents of the releases, and the classes that all of them have.
+    results : object
+        `Comparison` or `CombinedMean` of each class by its name, `Harmonisation`, or
+        `MatchedImages`.
     files : sequence of Path
         The committed bytes of each release, beside the page once it is written.
     """
@@ -62,12 +64,12 @@ class ReleaseComparison:
 
     @property
     def settings(self) -> SettingsPart:
-        """Those of the first: all have its descriptor and its privacy unit."""
+        """Settings of the first: all have its descriptor and its privacy unit."""
         return self.several.documents[0].settings
 
     @cached_property
     def refusals(self) -> dict[str, str]:
-        """Why a class was not tested; "" where it was."""
+        """Reason of each class that was not tested; "" where it was."""
         return {
             name: ""
             if getattr(result, "freedom", 0)
@@ -83,41 +85,41 @@ class ReleaseComparison:
 
     @property
     def p_values(self) -> dict[str, float]:
-        """Those of the classes that were tested."""
+        """P-values of the classes that were tested."""
         return {
             name: result.p_value for name, result in self.results.items() if not self.refusals[name]
         }
 
     @property
     def sound(self) -> bool:
-        """Whether every test is."""
+        """True if every test is sound."""
         results = (self.results[name] for name in self.p_values)
         return all((result.all if self.combined else result).offered for result in results)
 
     @property
     def p_value(self) -> float:
-        """That of all tested classes together (Bonferroni); NaN without any."""
+        """P-value of all tested classes together (Bonferroni); NaN without any."""
         return bonferroni(list(self.p_values.values()))
 
     @property
     def combined(self) -> bool:
-        """Whether the releases were combined, not compared."""
+        """True if the releases were combined, not compared."""
         return self.name == "combine"
 
     @property
     def documents(self) -> dict[str, Document]:
-        """Of each release, by what it is called."""
+        """Document of each release, by its name."""
         parts = zip(self.several.names, self.several.documents, strict=True)
         return {name: part.document for name, part in parts}
 
     @property
     def is_safe(self) -> bool:
-        """Whether all noise was."""
+        """True if all noise is hardened, so safe to publish."""
         return all(document.settings.is_safe for document in self.documents.values())
 
     @property
     def units(self) -> str:
-        """How many images or persons there are."""
+        """Number of images or persons, in words."""
         return units_in_words(self.several.documents)
 
     @property
@@ -134,6 +136,18 @@ class ReleaseComparison:
 def write_together(together: ReleaseComparison, page: Path) -> Path:
     """Write a page of the declaration, and the committed bytes beside it; return its path.
 
+    Parameters
+    ----------
+    together : ReleaseComparison
+        Releases, and the results of their comparison.
+    page : Path
+        HTML file that is written.
+
+    Returns
+    -------
+    Path
+        Path of the page.
+
     Raises
     ------
     OutputError
@@ -146,19 +160,42 @@ def write_together(together: ReleaseComparison, page: Path) -> Path:
 
 
 def promises(together: ReleaseComparison) -> list[tuple[str, Iterable[tuple[str, str]]]]:
-    """Return what each release promises."""
+    """Return what each release promises.
+
+    Parameters
+    ----------
+    together : ReleaseComparison
+        Releases, and the results of their comparison.
+    """
     return [(name, document.statement) for name, document in together.documents.items()]
 
 
 def several_methods(together: ReleaseComparison) -> Methods:
-    """Return what a paper says of the releases, and of what was made of them."""
+    """Return what a paper says of the releases, and of what was made of them.
+
+    Parameters
+    ----------
+    together : ReleaseComparison
+        Releases, and the results of their comparison.
+    """
     documents = together.documents.items()
     sentences = {name: of_release(item.settings, item.classes) for name, item in documents}
     return methods(sentences, more=word("analysis", together.name))
 
 
 def verdict(together: ReleaseComparison) -> Finding:
-    """Say what was found, and what that does not mean; with what could not be tested, and why."""
+    """Say what was found, and what that does not mean; with what could not be tested, and why.
+
+    Parameters
+    ----------
+    together : ReleaseComparison
+        Releases, and the results of their comparison.
+
+    Returns
+    -------
+    Finding
+        Sentences at the head of the page; a warning where something is wrong or not tested.
+    """
     p_values = together.p_values
     missing = {name: reason for name, reason in together.refusals.items() if reason}
     if not p_values:
@@ -186,6 +223,11 @@ def units_in_words(several: Sequence[CommittedDocument]) -> str:
     """Return how many images or persons releases have: where labels are secret, as they state.
 
     Of the last nights of such a stream as it counted them, with the standard deviation of that.
+
+    Parameters
+    ----------
+    several : sequence of CommittedDocument
+        Documents of the releases.
     """
     total, deviation = 0, 0.0
     for document in several:
@@ -196,17 +238,40 @@ def units_in_words(several: Sequence[CommittedDocument]) -> str:
 
 
 def size_together(rows: Sequence[ClassEntry]) -> str:
-    """Return how many images or persons a class has in all releases, in words."""
+    """Return how many images or persons a class has in all releases, in words.
+
+    Parameters
+    ----------
+    rows : sequence of ClassEntry
+        Entry of the class in each document.
+    """
     return size_in_words(sum(row.n for row in rows), math.hypot(*(row.n_sd for row in rows)))
 
 
 def untested(refusals: Mapping[str, str]) -> Finding:
-    """Say that no class was tested, and why."""
+    """Say that no class was tested, and why.
+
+    Parameters
+    ----------
+    refusals : mapping of str to str
+        Reason of each class.
+
+    Returns
+    -------
+    Finding
+        Sentence at the head of the page, a warning.
+    """
     return Finding(f"Nothing could be tested, because {reasons(refusals)}.", warning=True)
 
 
 def reasons(refusals: Mapping[str, str]) -> str:
-    """Return why classes were not tested: each reason once, with all classes that it holds for."""
+    """Return why classes were not tested: each reason once, with all classes that it holds for.
+
+    Parameters
+    ----------
+    refusals : mapping of str to str
+        Reason of each class.
+    """
     classes = grouped((reason, name) for name, reason in refusals.items())
     return "; ".join(f"for {listing(names)}: {reason}" for reason, names in classes.items())
 
@@ -216,13 +281,25 @@ def _of_classes(p_values: Mapping[str, float]) -> str:
 
 
 def p_in_words(p: float) -> str:
-    """Return a p-value as a sentence has it."""
+    """Return a p-value as a sentence has it.
+
+    Parameters
+    ----------
+    p : float
+        Probability, between 0 and 1.
+    """
     printed = probability(p)
     return f"p {'' if printed[0] in '<>' else '= '}{printed}"
 
 
 def tests(together: ReleaseComparison) -> list[dict[str, Any]]:
-    """Return a row per class: what was found, how large the class is, and whether it was tested."""
+    """Return a row per class: what was found, how large the class is, and whether it was tested.
+
+    Parameters
+    ----------
+    together : ReleaseComparison
+        Releases, and the results of their comparison.
+    """
     classes = together.several.classes
     return [
         {
@@ -247,7 +324,13 @@ def _least_contrast(rows: Sequence[ClassEntry], least: float) -> str:
 
 
 def basis(together: ReleaseComparison) -> dict[str, Any]:
-    """Return why means of releases have no region: release, class and reason."""
+    """Return why means of releases have no region: release, class and reason.
+
+    Parameters
+    ----------
+    together : ReleaseComparison
+        Releases, and the results of their comparison.
+    """
     several = together.several
     return {
         "refusals": [
@@ -260,14 +343,26 @@ def basis(together: ReleaseComparison) -> dict[str, Any]:
 
 
 def documents(together: ReleaseComparison) -> list[tuple[str, CommittedDocument, Path, str]]:
-    """Return of each document how it is called, its file, and how many records it is of."""
+    """Return of each document how it is called, its file, and how many records it is of.
+
+    Parameters
+    ----------
+    together : ReleaseComparison
+        Releases, and the results of their comparison.
+    """
     several = together.several
     pairs = zip(several.names, several.documents, together.files, strict=True)
     return [(name, document, path, units_in_words([document])) for name, document, path in pairs]
 
 
 def means(together: ReleaseComparison) -> Figure | None:
-    """Return the released means as squares, those of a tested class one beside the other."""
+    """Return the released means as squares, those of a tested class one beside the other.
+
+    Parameters
+    ----------
+    together : ReleaseComparison
+        Releases, and the results of their comparison.
+    """
     spec, several = DESCRIPTORS.get(together.settings.descriptor), together.several
     if spec is None or not together.tested:
         return None
@@ -282,7 +377,13 @@ def means(together: ReleaseComparison) -> Figure | None:
 
 
 def class_means(together: ReleaseComparison) -> Iterator[tuple[str, dict[str, Mean]]]:
-    """Yield the classes that charts show, and of each the means of populations, by their names."""
+    """Yield the classes that charts show, and of each the means of populations, by their names.
+
+    Parameters
+    ----------
+    together : ReleaseComparison
+        Releases, and the results of their comparison.
+    """
     several, results = together.several, together.results
     if isinstance(results, MatchedImages):
         for name, c in results.classes.items():
@@ -306,7 +407,15 @@ def _local_mean(match: ClassMatch) -> Mean:
 
 
 def forest_figure(together: ReleaseComparison, *, marks: str) -> Figure | None:
-    """Return what each mean says in each term, classes side by side; None without terms."""
+    """Return what each mean says in each term, classes side by side; None without terms.
+
+    Parameters
+    ----------
+    together : ReleaseComparison
+        Releases, and the results of their comparison.
+    marks : str
+        Meaning of the marks, the caption of the figure.
+    """
     spec, classes = DESCRIPTORS.get(together.settings.descriptor), dict(class_means(together))
     terms = terms_of(spec) if spec else ()
     records = [
@@ -331,7 +440,18 @@ def forest_figure(together: ReleaseComparison, *, marks: str) -> Figure | None:
 
 
 def harmonised_verdict(sites: ReleaseComparison) -> Finding:
-    """Say which sites are mapped, and which stay as they are."""
+    """Say which sites are mapped, and which stay as they are.
+
+    Parameters
+    ----------
+    sites : ReleaseComparison
+        Releases of the sites, and their maps.
+
+    Returns
+    -------
+    Finding
+        Sentence at the head of the page; a warning if a site stays as it is.
+    """
     maps: Harmonisation = sites.results
     stay = [name for name, site in maps.sites.items() if site.reason]
     mapped = {name: site for name, site in maps.sites.items() if not site.reason}
@@ -341,7 +461,13 @@ def harmonised_verdict(sites: ReleaseComparison) -> Finding:
 
 
 def scales(sites: ReleaseComparison) -> list[dict[str, Any]]:
-    """Return a row per site: its shift with its standard error, how far apart before and after."""
+    """Return a row per site: its shift with its standard error, how far apart before and after.
+
+    Parameters
+    ----------
+    sites : ReleaseComparison
+        Releases of the sites, and their maps.
+    """
     return [
         {
             "name": name,
@@ -354,7 +480,13 @@ def scales(sites: ReleaseComparison) -> list[dict[str, Any]]:
 
 
 def remaining(sites: ReleaseComparison) -> dict[str, Any] | None:
-    """Return expected areas under the ROC curve before and after, and the weights of classes."""
+    """Return expected areas under the ROC curve before and after, and the weights of classes.
+
+    Parameters
+    ----------
+    sites : ReleaseComparison
+        Releases of the sites, and their maps.
+    """
     maps: Harmonisation = sites.results
     if not math.isfinite(maps.classes_before):
         return None
@@ -365,7 +497,13 @@ def remaining(sites: ReleaseComparison) -> dict[str, Any] | None:
 
 
 def together_with(matched: MatchedImages) -> ReleaseComparison:
-    """Return local images and the release that they are compared with as all pages have them."""
+    """Return local images and the release that they are compared with as all pages have them.
+
+    Parameters
+    ----------
+    matched : MatchedImages
+        Local images against a release.
+    """
     rows = {name: [match.row] for name, match in matched.classes.items()}
     release = matched.release
     document = DocumentSet((release,), (release.name,), rows, matched.left_out)
@@ -374,6 +512,18 @@ def together_with(matched: MatchedImages) -> ReleaseComparison:
 
 def build_match(matched: MatchedImages, out: Path) -> dict[str, Path]:
     """Write ``OUT/match.html``, ``match.csv`` and the committed bytes, for their owner alone.
+
+    Parameters
+    ----------
+    matched : MatchedImages
+        Local images against a release.
+    out : Path
+        Folder that is written, for its owner alone.
+
+    Returns
+    -------
+    dict of str to Path
+        Paths of the page, ``page``, and of the table of images, ``images``.
 
     Raises
     ------
@@ -388,7 +538,18 @@ def build_match(matched: MatchedImages, out: Path) -> dict[str, Path]:
 
 
 def match_verdict(together: ReleaseComparison) -> Finding:
-    """Say whether the local images differ from the release, or why that cannot be tested."""
+    """Say whether the local images differ from the release, or why that cannot be tested.
+
+    Parameters
+    ----------
+    together : ReleaseComparison
+        Release, and the local images that were compared with it.
+
+    Returns
+    -------
+    Finding
+        Sentences at the head of the page; a warning if the images differ, or classes are untested.
+    """
     matched: MatchedImages = together.results
     p_values, missing = matched.p_values, matched.untested
     if not p_values:
@@ -406,7 +567,13 @@ def match_verdict(together: ReleaseComparison) -> Finding:
 
 
 def matched_classes(together: ReleaseComparison) -> list[dict[str, Any]]:
-    """Return a row per class: sizes, p-value, how many images are outside and are expected to."""
+    """Return a row per class: sizes, p-value, how many images are outside and are expected to.
+
+    Parameters
+    ----------
+    together : ReleaseComparison
+        Release, and the local images that were compared with it.
+    """
     return [
         {
             "name": name,
@@ -421,7 +588,13 @@ def matched_classes(together: ReleaseComparison) -> list[dict[str, Any]]:
 
 
 def outside_cells(result: Match | None) -> tuple[str, str]:
-    """Return how many records are outside, and how many are expected."""
+    """Return how many records are outside, and how many are expected.
+
+    Parameters
+    ----------
+    result : Match or None
+        Test of the class.
+    """
     if result is None or not result.n:
         return "–", "–"
     low, high = (100.0 * share for share in result.expected_range)
@@ -431,14 +604,26 @@ def outside_cells(result: Match | None) -> tuple[str, str]:
 
 
 def farthest(together: ReleaseComparison) -> list[dict[str, Any]]:
-    """Return a row per the images that are farthest away."""
+    """Return a row per the images that are farthest away.
+
+    Parameters
+    ----------
+    together : ReleaseComparison
+        Release, and the local images that were compared with it.
+    """
     names = ("class_name", "file", "percentile")
     images = together.results.images[:FARTHEST_IMAGES]
     return [dict(zip(names, image, strict=True), flagged=FLAGGED) for image in images]
 
 
 def faults(together: ReleaseComparison) -> list[dict[str, Any]]:
-    """Return a row per local file that cannot be used."""
+    """Return a row per local file that cannot be used.
+
+    Parameters
+    ----------
+    together : ReleaseComparison
+        Release, and the local images that were compared with it.
+    """
     return [fault._asdict() for fault in together.results.faults]
 
 
@@ -450,6 +635,11 @@ def population_mean(released: ClassEntry) -> Mean:
     what a sample of n differs by. Nothing is shrunk, as means of several releases are not shrunk
     equally. Of a night it is the mean of all privacy units so far, with the error that regions
     read.
+
+    Parameters
+    ----------
+    released : ClassEntry
+        Entry of the class in a document.
     """
     if isinstance(released, NightClassPart):
         certainty = released.certainty

@@ -52,7 +52,7 @@ from covdp.mean.tuning import OVERSHOOT_SD
 DIFFERENCE_LEVEL = 0.95
 """Confidence of the region of a difference."""
 POWER = 0.8
-"""How often a difference is found at `ALPHA`, of the least that is called detectable."""
+"""Probability that the least difference that is called detectable is found at `ALPHA`."""
 
 
 @dataclass(frozen=True)
@@ -62,26 +62,26 @@ class Comparison:
     Attributes
     ----------
     p_value : float
-        How likely two samples of one population differ so much; 1 where noise is too wide to say,
-        see `comparison_refusal`.
+        Probability that two samples of one population differ so much; 1 where noise is too wide to
+        say, see `comparison_refusal`.
     statistic : float
         δᵀV⁻¹δ; NaN without a second moment.
     line : float
         δ along the contrast axis in its standard deviations, NaN where there is no contrast axis.
     distance : float
-        Between the means before they were shrunk, noise and all.
+        Distance between the means before they were shrunk, noise included.
     radius : float
-        Of the region around their difference that holds the true one with 95 % confidence, as a
-        `Region` states its radius, with all that clipping may do to either; NaN without a second
-        moment.
+        Radius of the region around their difference that holds the true one with 95 % confidence,
+        as a `ConfidenceRegion` states it, with all that clipping may do to either; NaN without a
+        second moment.
     least : float
-        How far apart along the contrast axis two populations must be for `POWER` of such
-        comparisons to find them different at `ALPHA`, were both clipped as these two; NaN where
+        Distance along the contrast axis at which `POWER` of such comparisons find two populations
+        different at `ALPHA`, were both clipped as these two; NaN where
         there is no contrast axis, or nothing is found different. Intervals that are farther apart
         allow for more clipping: by hand 0.8 to 0.9 are found at n·μ of some thousands, 0.5 to 0.7
         at n·μ of some hundreds.
     offered : bool
-        Whether a region is available for both classes; where not, nothing is tested.
+        True if a region is available for both classes; where not, nothing is tested.
     """
 
     p_value: float
@@ -95,6 +95,18 @@ class Comparison:
 
 def two_sample(a: Released, b: Released) -> Comparison:
     """Test whether two released classes of different people are of one population.
+
+    Parameters
+    ----------
+    a : Released
+        Release, or entry of a document.
+    b : Released
+        Another, of other people.
+
+    Returns
+    -------
+    Comparison
+        P-value, statistics and distance of the two.
 
     Raises
     ------
@@ -135,6 +147,11 @@ def comparison_refusal(released: Mapping[str, Released]) -> str:
     """Return why releases of one class, by their names, are not tested; "" where two are read.
 
     In a p-value that is 1 for want of a test nothing else tells so.
+
+    Parameters
+    ----------
+    released : mapping of str to Released
+        Releases, or entries of documents, by their names.
     """
     refused = [
         f"in {name} {reason}"
@@ -151,6 +168,15 @@ def one_population(
 
     Q is that of all directions, then that along each of `tested_axes`. `base` is the point that
     their coordinates are at.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Geometry of the means.
+    base : array, shape (*space.point_shape)
+        Point at which their coordinates are, in the chart of a flat manifold.
+    releases : sequence of ClassCoordinates
+        Releases with second moments, in common coordinates.
     """
     first = _largest(releases)
     others = [row for row in releases if row is not first]

@@ -55,8 +55,7 @@ from covdp.experiments.steps import (
     beside,
     with_footpoint,
 )
-from covdp.files import owner_only
-from covdp.jobs import default_out
+from covdp.files import default_out, owner_only
 from covdp.parallel import cores
 from covdp.report import build_report, headline_of
 from covdp.results import read_record

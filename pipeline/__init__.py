@@ -1,7 +1,7 @@
 """covdp: differentially private mean covariance descriptors of images.
 
 One image array walks in at the top and leaves as a row of a Parquet file and a picture in a report.
-The rooms, in reading order; each imports only those named before it:
+The rooms of the ground floor, in reading order:
 
     mean          the heart, read first: every private mean is planned, bounded and drawn here
     datasets      cards in data/*.toml → files with the right digest → chunks of uint8 images
@@ -9,11 +9,9 @@ The rooms, in reading order; each imports only those named before it:
     store         one pass over the images: descriptors in shards, read back by class
     geometry      manifolds behind dist, log, exp; the bounds of a metric; means
     privacy       definitions, calibration, composition, conversion, the statement
-    mechanisms    the laws of noise, drawn exactly, or by the published Markov chains
-    audit         attacks on every mechanism, and broken ones that must be caught
-    stream        one release a night, which each privacy unit pays for once
+    mechanisms    the laws of noise, drawn exactly
     schema        the models of the committed document, which everybody reads it by
-    inference     what released values say: regions, tests, classifiers
+    inference     what a released mean says: its region, and what it is good for
     config        the settings of a run, and what is printed or claimed of its results, from TOML
     results       the Parquet schemas
     figures       table → charts
@@ -23,7 +21,11 @@ The rooms, in reading order; each imports only those named before it:
     planning      what a release will be like, from public numbers
     cli           the `covdp` command
 
-`errors`, `arrays` and `files` are what every room may use. `jobs` has all steps of a run and of a
+The upper floor, which the ground floor never imports and asks for members by name (`registry`):
+
+    addons        papers, hospital, nights, partners, audit
+
+`errors`, `arrays` and `files` are what every room may use. `runs` has all steps of a run, `jobs` of a
 release, which `cli` does here, and `flows` under Prefect; this package imports neither.
 
 The public face, imported when it is first used, is listed in ``__init__.pyi``.

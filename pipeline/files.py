@@ -60,6 +60,17 @@ def home() -> Path:
     return platformdirs.user_cache_path("covdp")
 
 
+def default_out(*words: str) -> Path:
+    """Return where results go when nobody says: ``covdp-output/WORDS`` in the current folder.
+
+    Parameters
+    ----------
+    *words : str
+        Words that name the folder.
+    """
+    return Path.cwd() / "covdp-output" / "-".join(words)
+
+
 def open_regular(path: Path, *, links: bool = True) -> BinaryIO:
     """Open a regular file for reading: a pipe keeps its reader waiting, a device need not end.
 

@@ -67,7 +67,7 @@ def check(
     dataset
         In place of it, a card of your own (a TOML file), or a name from `covdp datasets`.
     """
-    from covdp.jobs import default_out
+    from covdp.files import default_out
     from covdp.publish import load_release
 
     if (config is None) == (dataset is None):

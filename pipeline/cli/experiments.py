@@ -134,7 +134,8 @@ def start_experiments(
     runner = overrides.runner or ("threads" if needs_data else "processes")
     check_runner(runner)  # before imports that take seconds on a busy machine
     from covdp.experiments.registry import MAIN, changed_words, load_experiments
-    from covdp.jobs import default_out, perform, run_experiments
+    from covdp.files import default_out
+    from covdp.runs import perform, run_experiments
 
     names = [MAIN if source is None else source for source in sources]
     keys = ("dataset", "descriptor", "seed", "repetitions")

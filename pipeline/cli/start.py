@@ -114,7 +114,7 @@ def start(
 
 def _checked(made: "ReleaseConfig", ledger: str | None) -> tuple[list[str], dict[str, Path]]:
     """Return what is to be mended before a release is paid, and the page that shows it."""
-    from covdp.jobs import default_out
+    from covdp.files import default_out
 
     try:
         preview, paths = look(made, None, default_out(made.name, "check"), ledger, made=True)

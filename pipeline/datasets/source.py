@@ -1080,3 +1080,21 @@ def check_labels(labels: NDArray[Any], n: int, classes: int, where: str) -> Labe
             f"{low}..{high}; correct them or the classes"
         )
     return labels.reshape(-1).astype(counting(classes))
+
+
+def middle_slices(source: ImageSource, rows: NDArray[np.int64]) -> Iterator[ImageArray]:
+    """Yield images, (1, h, w[, 3]), of volumes the slice in the middle of their depth.
+
+    Parameters
+    ----------
+    source : ImageSource
+        Opened dataset.
+    rows : array of int, shape (n,)
+        Rows of the images in the source.
+    """
+    for image in source.read(rows, 1):
+        if source.card.volumes:
+            image = image[:, image.shape[1] // 2]
+            wider = np.subtract(source.shape[1:], image.shape[1:])  # black where one has fewer
+            image = np.pad(image, [(0, 0), *((0, more) for more in wider)])
+        yield image

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from covdp.arrays import FloatArray, ImageArray, evenly
 from covdp.config import ExperimentConfig, ExperimentTexts
 from covdp.datasets import Card, ImageSource, find_card, open_dataset
-from covdp.datasets.source import Splits
+from covdp.datasets.source import Splits, middle_slices
 from covdp.descriptors import (
     DESCRIPTORS,
     Bound,
@@ -50,7 +50,6 @@ from covdp.store import (
     fill,
     find_place,
     make_plan,
-    middle_slices,
     private_stores,
 )
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from covdp.arrays import ImageArray, evenly
 from covdp.datasets import Card
+from covdp.datasets.source import middle_slices
 from covdp.datasets.summary import OddFile
 from covdp.errors import CovdpError, DatasetError, one_line
 from covdp.ledger import Ledger, PaidStream
@@ -30,7 +31,6 @@ from covdp.store import (
     ascending,
     digests_of_units,
     inspect,
-    middle_slices,
 )
 
 PRIVATE_NOTE = "This is as private as the images."

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,10 +17,12 @@ from covdp.inference import (
     region,
     size_in_words,
 )
-from covdp.publish.readings import ClassReadings, Reading
 from covdp.report.page import table
 from covdp.report.templates import percent, rough
 from covdp.schema import ClassEntry, ClassPart, Document
+
+if TYPE_CHECKING:
+    from covdp.publish.readings import ClassReadings, Reading
 
 MOST_LOG_GAIN = 128.0
 """ln of the largest gain that is computed: squares of what a larger one makes would overflow."""
@@ -31,7 +33,7 @@ REGION_LEVEL = 0.95
 def readings(
     document: Document,
     terms: Sequence[Term],
-    classes: Sequence[ClassReadings],
+    classes: "Sequence[ClassReadings]",
     *,
     formulas: bool = False,
 ) -> dict[str, Any] | None:
@@ -111,7 +113,7 @@ def cell(value: str, band: str, word: str = "") -> dict[str, str]:
     return {"value": value, "band": band, "word": word}
 
 
-def _cell(row: ClassReadings, place: int) -> dict[str, str]:
+def _cell(row: "ClassReadings", place: int) -> dict[str, str]:
     """Return value and band of a reading, and which way it points where the band tells."""
     term, value, low, high = row.readings[place]
     if row.mean is None or row.mean.point is None:
@@ -140,7 +142,7 @@ def signed(value: float) -> str:
     return digits(value).replace("-", "−")
 
 
-def numbers_of(reading: Reading) -> dict[str, float | None]:
+def numbers_of(reading: "Reading") -> dict[str, float | None]:
     """Return value and band of a reading as a chart holds them, to six digits.
 
     Parameters

@@ -7,7 +7,6 @@ from .inspection import exclusion_list as exclusion_list
 from .inspection import image_names as image_names
 from .inspection import inspect as inspect
 from .inspection import listing_faults as listing_faults
-from .inspection import middle_slices as middle_slices
 from .inspection import relative_name as relative_name
 from .place import Place as Place
 from .place import find_place as find_place

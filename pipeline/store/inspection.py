@@ -356,24 +356,6 @@ def image_names(source: ImageSource, rows: NDArray[Any], folder: Path) -> Iterat
         yield from (f"{SPLITS[codes[row]]}/{numbers[row]}" for row in rows.tolist())
 
 
-def middle_slices(source: ImageSource, rows: NDArray[np.int64]) -> Iterator[ImageArray]:
-    """Yield images, (1, h, w[, 3]), of volumes the slice in the middle of their depth.
-
-    Parameters
-    ----------
-    source : ImageSource
-        Opened dataset.
-    rows : array of int, shape (n,)
-        Rows of the images in the source.
-    """
-    for image in source.read(rows, 1):
-        if source.card.volumes:
-            image = image[:, image.shape[1] // 2]
-            wider = np.subtract(source.shape[1:], image.shape[1:])  # black where one has fewer
-            image = np.pad(image, [(0, 0), *((0, more) for more in wider)])
-        yield image
-
-
 def _summaries(source: ImageSource, folder: Path) -> FileSummaries:
     """Return the summaries of the files of a dataset that can be listed."""
     read = source.read.slices if isinstance(source.read, StacksReader) else source.read

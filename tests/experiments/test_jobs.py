@@ -22,13 +22,13 @@ from covdp.errors import ConfigError, DomainError
 from covdp.experiments import MAIN, Run, images, load_experiments, run_experiment
 from covdp.experiments.steps import perform as run_step
 from covdp.geometry import MANIFOLDS
-from covdp.jobs import perform, run_experiments
 from covdp.mechanisms import MECHANISMS
 from covdp.parallel import CLUSTER, workers
 from covdp.privacy import GDP, ZCDP, PureDP
 from covdp.report import load_runs
 from covdp.report.split import in_words, split_of_budget
 from covdp.results import read_bound, read_rows
+from covdp.runs import perform, run_experiments
 from tests.cli.wards import by_dask
 
 

@@ -27,10 +27,10 @@ from covdp.experiments import (
 from covdp.experiments.record import command, guarantees, outcome, statement, uncertified
 from covdp.experiments.registry import QUICK
 from covdp.experiments.steps import perform
-from covdp.jobs import run_experiments
 from covdp.privacy import GDP, ApproxDP, PureDP, RaoDP, repeat, success
 from covdp.report import build_report, load_run, table_of
 from covdp.results import read_record, read_rows, write_record
+from covdp.runs import run_experiments
 from covdp.toml import parse
 from tests.tools.patience import PATIENCE
 
@@ -223,7 +223,7 @@ def test_missing_data_is_neither_done_nor_failed(
     One dataset that ran is enough for an experiment.
     """
     import covdp.experiments.record
-    from covdp import jobs
+    from covdp import runs
 
     config, out = missing
     assert not (tmp_path / "data").exists()
@@ -238,7 +238,7 @@ def test_missing_data_is_neither_done_nor_failed(
     listed = outcome([Run(quick, None, out)], out / "report.html", None)
     assert listed.lines[1].endswith("covdp reproduce ew-octmnist --quick --dataset octmnist")
     assert found.lines[2] == "summary  0 run, 1 not run: no data"
-    monkeypatch.setattr(jobs, "run_experiments", lambda *_, **__: ((run,), out / "report.html"))
+    monkeypatch.setattr(runs, "run_experiments", lambda *_, **__: ((run,), out / "report.html"))
     monkeypatch.setattr(covdp.experiments.record, "outcome", lambda *_: found)
     assert main(["reproduce", "ew-octmnist"]) == 2
     said = capsys.readouterr()
@@ -477,7 +477,7 @@ def test_of_several_one_that_fails_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All of its words, those in brackets too; the others go on, and the first is raised."""
-    from covdp import jobs
+    from covdp import runs
     from covdp.experiments import steps
 
     def fails(run: Run, *rest: object, **told: object) -> None:
@@ -486,7 +486,7 @@ def test_of_several_one_that_fails_says_why(
     monkeypatch.setattr(steps, "run_experiment", fails)
     few = load_experiments("rao-composition", "tg-burnin", chains=False)
     with pytest.raises(ConfigError, match="fewest"):
-        jobs.run_experiments(few, perform, root=None, out=tmp_path, report=lambda out: out)
+        runs.run_experiments(few, perform, root=None, out=tmp_path, report=lambda out: out)
     told = " ".join(capsys.readouterr().err.split())
     for config in few:
         assert f"{config.run_name}: give slices = [fewest, most], no [/x]" in told

@@ -1,0 +1,13 @@
+from .config import ReleaseConfig as ReleaseConfig
+from .config import ledger_address as ledger_address
+from .config import load_release as load_release
+from .config import plain_name as plain_name
+from .document import DOCUMENT_SCHEMA as DOCUMENT_SCHEMA
+from .document import check_folder as check_folder
+from .document import read_document as read_document
+from .document import write_document as write_document
+from .document import write_parquet as write_parquet
+from .readings import read_terms as read_terms
+from .release import check_account as check_account
+from .release import release_once as release_once
+from .release import released_since as released_since

@@ -1,0 +1,10 @@
+from .check_page import build_check as build_check
+from .page import table_of as table_of
+from .release_page import build_release_report as build_release_report
+from .release_page import verdict as verdict
+from .run_page import bound_in_words as bound_in_words
+from .run_page import build_report as build_report
+from .run_page import headline_of as headline_of
+from .runs import FinishedRun as FinishedRun
+from .runs import load_run as load_run
+from .runs import load_runs as load_runs

@@ -182,7 +182,7 @@ def account_json(
         Account of a population.
     cost : Budget or None
         Cost of another release.
-    streams : sequence of StreamAccount
+    streams : sequence of PaidStream
         Streams that the account has paid.
     """
     values = {name: getattr(row, name) for name in ACCOUNT_FIELDS}
@@ -206,7 +206,7 @@ def account_items(
         Cost of another release.
     output : Printing
         Options of what is printed.
-    streams : sequence of StreamAccount
+    streams : sequence of PaidStream
         Streams that the account has paid.
     """
     digits = _digits(output)

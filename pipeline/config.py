@@ -22,7 +22,25 @@ Factor = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 
 
 class PublishedConfig(Record):
-    """One number that the paper prints, and where ours stands."""
+    """One number that the paper prints, and the place of ours.
+
+    Attributes
+    ----------
+    quantity : str
+        Words for the quantity.
+    value : float
+        Number as it is printed.
+    unit : str
+        Unit of the number.
+    column : {"error", "seconds", "n", "radius", "acceptance"}
+        Column of our results that is compared with it.
+    series : str, optional
+        Series of our results; all of them if none.
+    label : int, optional
+        Label of the class; all classes if none.
+    statistic : {"mean", "median", "min", "max"}
+        Statistic of our results.
+    """
 
     quantity: str
     value: float
@@ -46,7 +64,15 @@ class ReadingConfig(Record):
     Attributes
     ----------
     name : str
-        What the reading takes, as a clause.
+        Clause that says what the reading takes.
+    left : str, optional
+        Series in place of the statement's `left`.
+    right : str, optional
+        Series in place of the statement's `right`.
+    column : str, optional
+        Column in place of the statement's.
+    factor : float, optional
+        Factor in place of the statement's.
     """
 
     name: str = Field(min_length=1)
@@ -77,8 +103,16 @@ class ClaimConfig(Record):
 
     Attributes
     ----------
+    says : str
+        Statement, in a sentence.
     place : str
-        Where the paper says it.
+        Place in the paper that says it.
+    left : str
+        Series that the statement is about.
+    right : str
+        Series that it is compared with.
+    factor : float
+        Factor, or level, of the statement.
     no_number : bool
         True if the paper calls both similar and gives no number that decides: how much they differ
         is then stated, and no verdict.
@@ -89,7 +123,9 @@ class ClaimConfig(Record):
     ours : str
         One sentence: what of this reading is not the paper's.
     why : str
-        Why our rows differ, stated where they do.
+        Reason why our rows differ, stated where they do.
+    column : str
+        Quantity that the statement is of, one of `CLAIMED`.
     above : float
         Least budget of the statement.
     below : float
@@ -157,49 +193,48 @@ class SeriesConfig(Record):
     panel : str
         Panel of the figure; series of one panel are compared.
     definition : str, optional
-        In place of the experiment's; kinds error, timing and nights only.
+        Definition in place of the experiment's; kinds error, timing and nights only.
     delta : float, optional
-        In place of the experiment's; kinds error, timing and nights only.
+        Probability δ in place of the experiment's; kinds error, timing and nights only.
     repetitions : int, optional
-        In place of the experiment's.
+        Repetitions in place of the experiment's.
     measure : {"distance", "frobenius", "vech", "chord"}
-        How the error is measured: in the manifold, or as stored; kind error only.
+        Measure of the error: in the manifold, or of matrices as stored; kind error only.
     analytic : bool
-        Whether by the exact (ε, δ) condition, or by the classical formula.
+        True for noise by the exact (ε, δ) condition, false for the classical formula.
     scale : float
         Noise as a multiple of what the guarantee needs.
     aligned : bool
-        Whether outlines are rotated onto each other first.
+        True if outlines are rotated onto each other first.
     records : str
-        Where a record is a person: ``persons``, ``one image`` (of each), ``images in groups``
+        Records of images with persons: ``persons``, ``one image`` (of each), ``images in groups``
         (noise for all of the person with most), or ``images``, which protects no person; kinds
         error and nights only.
     nights : str
-        What is released of the records so far; kind nights only.
+        Releases of the records so far; kind nights only.
     opening : float, optional
         Opening of its stream, where another than that of all; kind nights only.
     of : {"sample", "population"}
-        Whose mean is estimated; kinds regions and hospitals only.
+        Mean that is estimated; kinds regions and hospitals only.
     n : int, optional
         Records drawn from the class, all of it by default; kinds that judge released values only,
         and 0 where labels are secret only.
     total : int, optional
-        Where labels are secret, the public number of records of all classes; kind regions
-        only.
+        Public number of records of all classes, if labels are secret; kind regions only.
     n_other : int, optional
         Records of the second sample; kinds tests and matches only.
     budget_other : float, optional
         Budget of the second release; kind tests only.
     change : str
-        What the second sample is of, beside the class; kinds tests and matches only.
+        Difference of the second sample from the class; kinds tests and matches only.
     amount : float
-        How much is changed; kinds tests and matches only.
+        Amount of the change; kinds tests and matches only.
     rare : str
         Images unlike the class among its own; kinds regions, tests, matches and peers only.
     rare_share : float
         Expected share of these; kinds regions, tests, matches and peers only.
     peer : str
-        Whose mean it is, ours where left out; kind peers only.
+        Library whose mean it is, ours where left out; kind peers only.
     hospitals : tuple of int
         Sizes of hospitals, as ratios; kind hospitals only.
     classifier : str
@@ -213,24 +248,28 @@ class SeriesConfig(Record):
         Draws of one timed call; kind timing only.
     mechanism : str
         A name of `covdp mechanisms`.
+    sampler : {"exact", "chain"}
+        Exact draws of the noise, or a Markov chain.
     sensitivity : {"diameter", "radius"}
         D/n of this project, or the papers' 2r/n.
     footpoint : {"origin", "all", "subsample", "adaptive", "at"}
         The public origin, a private mean of all records or of a subsample, or adaptive; ``at`` a
         distance from the true mean, which is not private.
+    footpoint_mechanism : str
+        Mechanism that draws a private footpoint, a name of `covdp mechanisms`.
     footpoint_share : float
         Share of the budget for the footpoint.
     subsample : float
         Fraction of the records in a subsample footpoint.
     footpoint_distance : float, optional
-        Of footpoint ``at``; kind error only.
+        Distance of footpoint ``at`` from the true mean; kind error only.
     burn_in : int
         Steps a chain discards; chains only.
     start : float, optional
         Distance from its centre at which a chain starts, in √d; one proposal away by default.
         Flat manifolds only.
     shares : tuple of float, optional
-        Of adaptive: mean, shells, mean, shells, mean; sum 1. Where left out, by n·μ.
+        Shares of an adaptive mean: mean, shells, mean, shells, mean; sum 1. By n·μ when left out.
     """
 
     series: str = Field(min_length=1)
@@ -307,7 +346,7 @@ class SourceConfig(Record):
     radius : float
         Radius of the domain, public.
     manifolds : tuple of str
-        The experiment's manifold by default.
+        Manifolds; the experiment's by default.
     freedom : int
         Degrees of freedom; wishart only.
     sizes : tuple of int
@@ -338,10 +377,14 @@ class FigureConfig(Record):
     Attributes
     ----------
     x : {"budget", "n", "dim", "k", "night", "footpoint_share", "footpoint_distance"}
-        What is drawn to the right; ``k`` is that of SPD(k). Along a footpoint series are one curve
+        Quantity on the x axis; ``k`` is that of SPD(k). Along a footpoint series are one curve
         whose names differ after the last comma.
+    panels : tuple of {"class", "panel", "budget"}
+        Keys that tell panels apart.
+    value : {"error", "seconds", "rejected", "auc"}
+        Column on the y axis.
     dashes : {"expected_error", "error_bound"}
-        What is drawn thin and dashed.
+        Column that is drawn thin and dashed.
     series : tuple of str
         Curves that are drawn; all if none.
     """
@@ -360,16 +403,26 @@ class TargetConfig(Record):
 
     Attributes
     ----------
+    name : str
+        Name of the dataset, or path of its card.
     beyond : bool
-        Whether it is not in the paper; of our own claims: no number was set on it.
+        True if it is not in the paper; of our own claims, if no number was set on it.
     variant : str
-        What tells apart two runs on one dataset.
+        Word that tells apart two runs on one dataset.
     manifold : str, optional
-        In place of the file's.
+        Manifold in place of the file's.
+    descriptor : str, optional
+        Descriptor in place of the file's.
+    classes : tuple of int, optional
+        Labels in place of the file's.
+    splits : tuple of {"train", "val", "test"}, optional
+        Splits in place of the file's.
     source : SourceConfig, optional
         Records simulated here, in place of images.
-    claims, published : tuple of ClaimConfig, of PublishedConfig, optional
-        In place of the file's.
+    claims : tuple of ClaimConfig, optional
+        Statements in place of the file's.
+    published : tuple of PublishedConfig, optional
+        Printed numbers in place of the file's.
     """
 
     name: str
@@ -385,7 +438,13 @@ class TargetConfig(Record):
 
 
 class TargetsConfig(Record):
-    """The datasets of one file; each makes a run of its own."""
+    """The datasets of one file; each makes a run of its own.
+
+    Attributes
+    ----------
+    datasets : tuple of TargetConfig
+        Datasets, in the order of their runs.
+    """
 
     datasets: tuple[TargetConfig, ...] = Field(min_length=1)
 
@@ -395,6 +454,10 @@ class CompositionConfig(Record):
 
     Attributes
     ----------
+    queries : tuple of int
+        Numbers m of queries.
+    definitions : tuple of str
+        Names of the definitions of privacy, one a column.
     degree : float
         Degree N of the generalized Gaussian.
     """
@@ -437,7 +500,13 @@ class NightsConfig(Record):
 
 
 def curve_name(series: str) -> str:
-    """Return the curve of a series along a footpoint: its name up to the last comma."""
+    """Return the curve of a series along a footpoint: its name up to the last comma.
+
+    Parameters
+    ----------
+    series : str
+        Name of the series.
+    """
     return series.rpartition(", ")[0] or series
 
 
@@ -481,33 +550,68 @@ class ExperimentConfig(Record):
 
     Attributes
     ----------
+    name : str
+        Name of the experiment, and of its folders: small letters, digits and hyphens.
+    title : str
+        Title of the experiment.
     paper : str
         Paper, figure or table that is reproduced.
     minutes : float, optional
-        What a whole run took, on two cores.
+        Minutes that a whole run took, on two cores.
     open : tuple of str
-        What the paper leaves open, and our choice.
+        Choices that the paper leaves open, and ours.
     kind : str
         A row of covdp.experiments.kinds.
+    nights : NightsConfig, optional
+        Arrivals and settings of streams; kind nights only.
     source : SourceConfig, optional
         Simulated records, in place of images.
-    beyond : bool
-        Whether the dataset is not in the paper, or of our own claims held out.
-    variant : str
-        What tells apart two runs on one dataset; small letters, digits and hyphens.
+    composition : CompositionConfig, optional
+        Table of total budgets; kind composition only.
+    figure : FigureConfig
+        Figure of the results.
     figures : tuple of FigureConfig
         Further figures.
+    published : tuple of PublishedConfig
+        Numbers that the paper prints.
+    claims : tuple of ClaimConfig
+        Statements that are judged.
+    dataset : str
+        Name of the dataset, or path of its card.
+    beyond : bool
+        True if the dataset is not in the paper, or of our own claims held out.
+    variant : str
+        Word that tells apart two runs on one dataset; small letters, digits and hyphens.
     size : int, optional
         Side of the images, in pixels; the dataset's least by default.
+    splits : tuple of {"train", "val", "test"}, optional
+        Splits that images are taken of; all by default.
     classes : tuple of int, optional
         Labels to run; all by default.
+    descriptor : str
+        Name of the descriptor.
+    eta : float
+        Number η that is added to the diagonal of a descriptor.
+    manifold : str
+        Name of the manifold.
+    definition : str
+        Name of the definition of privacy.
     budgets : tuple of float
-        Not empty.
+        Budgets, in the parameter of the definition; not empty.
+    delta : float, optional
+        Probability δ of (ε, δ)-DP.
+    alpha : float, optional
+        Order α of Rényi DP.
     baseline : str
         Series of the published setting, which others beat.
+    repetitions : int
+        Repetitions of each series, class and budget.
+    seed : int
+        Seed of all random streams.
     mechanisms : tuple of SeriesConfig
-        Not empty. In a file a series may have tables ``vary``, whose rows have a label and keys: it
-        then stands for a series of every choice of a row of each table, and labels follow its own.
+        Series; not empty. In a file a series may have tables ``vary``, whose rows have a label and
+        keys: it then stands for a series of every choice of a row of each table, and labels follow
+        its own.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
@@ -548,7 +652,13 @@ class ExperimentConfig(Record):
         return self._words
 
     def loaded_by(self, *words: str) -> Self:
-        """Return this config with the `words` that loaded it."""
+        """Return this config with the `words` that loaded it.
+
+        Parameters
+        ----------
+        *words : str
+            Words after `covdp` that load it again.
+        """
         copy = self.model_copy()
         copy._words = words
         return copy
@@ -596,7 +706,15 @@ class ExperimentConfig(Record):
         return self.model_copy(update={"claims": tuple(claims)})
 
     def budget(self, value: float, series: SeriesConfig | None = None) -> Budget:
-        """Return the budget of one row, in the definition of its series or of the experiment."""
+        """Return the budget of one row, in the definition of its series or of the experiment.
+
+        Parameters
+        ----------
+        value : float
+            Parameter of the budget.
+        series : SeriesConfig, optional
+            Series, which may have a definition and a δ of its own.
+        """
         return budget_from(
             (series and series.definition) or self.definition,
             value,

@@ -20,14 +20,19 @@ from covdp.mean.release import NOT_ADAPTIVE
 from covdp.schema import ReleasedEntry, StatedEntry, read_entry
 
 Entry: TypeAlias = Release | ReleasedEntry | StatedEntry
-"""What `private_mean` returned first, or an entry of ``classes`` of the document of a release or of
-a night: then the mean of all records of the stream so far."""
+"""Release that `private_mean` returned first, or an entry of ``classes`` of the document of a
+release or of a night: then the mean of all records of the stream so far."""
 Released: TypeAlias = Entry | Mapping[str, Any]
 """The same, or the entry as JSON gave it."""
 
 
 def read_released(released: Released) -> Entry:
     """Return a released class; an entry of a document that JSON gave is read.
+
+    Parameters
+    ----------
+    released : Released
+        Release, or entry of a document.
 
     Raises
     ------
@@ -67,13 +72,13 @@ class ClassCoordinates(NamedTuple):
     single : array, shape (d, d), or None
         Covariance of single records; None without a second moment.
     offered : bool
-        Whether a region is. Without, noise is too wide to say what clipping did, or the count may
-        be of no records, so that nothing can be tested.
+        True if a region is available. Without, noise is too wide to say what clipping did, or the
+        count may be of no records, so that nothing can be tested.
     parts : sequence of (float, NoisyMoments)
-        What it is made of, in its own coordinates, with the share of each: the last round of a
+        Parts it is made of, in its own coordinates, with the share of each: the last round of a
         release; the opening and the epochs of a stream.
     jacobian : array, shape (d, d)
-        Row i: where a step along coordinate i of its own leads.
+        Steps in the common coordinates: row i has that along coordinate i of its own.
     """
 
     n: int
@@ -91,12 +96,12 @@ class ClassCoordinates(NamedTuple):
 
     @property
     def clipping(self) -> float:
-        """How far clipping may have moved the mean at most, in distance."""
+        """Largest distance by which clipping may have moved the mean."""
         return clipping_bound(self.parts)
 
     @property
     def moments(self) -> NoisyMoments:
-        """What the last round of a release released, or the opening of a stream."""
+        """Numbers that the last round of a release released, or the opening of a stream."""
         return self.parts[0][1]
 
     @property
@@ -118,12 +123,30 @@ class ClassCoordinates(NamedTuple):
         return self.moments.belief
 
     def there(self, covariance: FloatArray) -> FloatArray:
-        """Return a covariance of its own coordinates in the common ones."""
+        """Return a covariance of its own coordinates in the common ones.
+
+        Parameters
+        ----------
+        covariance : array, shape (d, d)
+            Covariance in coordinates of its own.
+        """
         return congruent(covariance, self.jacobian)
 
 
 def chart_jacobian(manifold: Manifold, base: Point, place: FloatArray, target: Point) -> FloatArray:
-    """Return how coordinates at `base`, near `place`, become those at `target`, (d, d)."""
+    """Return how coordinates at `base`, near `place`, become those at `target`, (d, d).
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold of the mean.
+    base : array, shape (*space.point_shape)
+        Point at which the coordinates are.
+    place : array, shape (d,)
+        Coordinates of the point near which they change.
+    target : array, shape (*space.point_shape)
+        Point at which the new coordinates are.
+    """
     if manifold.flat:
         return np.eye(manifold.dim)
     steps = COORDINATE_STEP * np.eye(manifold.dim)
@@ -139,6 +162,11 @@ def common_coordinates(
     """Return released classes in coordinates at the mean of the largest of them.
 
     The manifold is where they live, the base a point of `chart_of` it.
+
+    Parameters
+    ----------
+    released : sequence of Released
+        Releases, or entries of documents.
 
     Raises
     ------
@@ -168,7 +196,13 @@ def common_coordinates(
 
 
 def size_of(released: Entry) -> int:
-    """Return the number of records of a released class."""
+    """Return the number of records of a released class.
+
+    Parameters
+    ----------
+    released : Entry
+        Release, or entry of a document that was read.
+    """
     if isinstance(released, Release | ReleasedEntry):
         return int(released.noisy_moments.n)
     return released.size
@@ -220,6 +254,11 @@ def _stated_coordinates(entry: StatedEntry, base: Point) -> ClassCoordinates:
 def mean_covariance(classes: Sequence[ClassCoordinates]) -> FloatArray:
     """Return the covariance of single records, (d, d): the mean by size over all that say one.
 
+    Parameters
+    ----------
+    classes : sequence of ClassCoordinates
+        Classes in common coordinates.
+
     Raises
     ------
     ConfigError
@@ -239,12 +278,24 @@ def mean_covariance(classes: Sequence[ClassCoordinates]) -> FloatArray:
 
 
 def is_offered(observed: NoisyMoments) -> bool:
-    """Return whether the rule for offering a region is met."""
+    """Return whether the rule for offering a region is met.
+
+    Parameters
+    ----------
+    observed : NoisyMoments
+        Released numbers of the class.
+    """
     return not region_refusal(observed)
 
 
 def region_refusal(observed: NoisyMoments) -> str:
-    """Return why no region is available, in words; "" where one is."""
+    """Return why no region is available, in words; "" where one is.
+
+    Parameters
+    ----------
+    observed : NoisyMoments
+        Released numbers of the class.
+    """
     if observed.n < COUNT_SDS * observed.n_sd:
         return (
             f"its count is less than {COUNT_SDS:g} standard deviations of its noise, so there may "
@@ -263,7 +314,13 @@ def region_refusal(observed: NoisyMoments) -> str:
 
 
 def two_digits(value: float) -> str:
-    """Return a number rounded up to two digits."""
+    """Return a number rounded up to two digits.
+
+    Parameters
+    ----------
+    value : float
+        Number, above 0.
+    """
     step = 10.0 ** (math.floor(math.log10(max(value, 1e-9))) - 1)
     return f"{math.ceil(value / step - 1e-9) * step:,.10g}"
 
@@ -273,6 +330,11 @@ def certainty_refusal(released: Entry) -> str:
 
     That is asked first: a mean without one may be noise of any size, which has no logarithm in
     double precision.
+
+    Parameters
+    ----------
+    released : Entry
+        Release, or entry of a document that was read.
     """
     if isinstance(released, Release | ReleasedEntry):
         return region_refusal(released.noisy_moments)

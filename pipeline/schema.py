@@ -56,7 +56,7 @@ from covdp.registry import Registry
 
 Model = TypeVar("Model", bound=BaseModel)
 NEAR = 1e-6
-"""Of the largest entry of a matrix: how far it may be from that of its coordinates."""
+"""Largest distance of a matrix from that of its coordinates, as a share of its largest entry."""
 SKEWED = 1e10
 """Condition number of axes from which on solving with them means nothing."""
 
@@ -75,7 +75,7 @@ SAME_MEANS = (
 PIXEL_RULES = ("window", "fit")
 """The same, where they are known: of files, of which the card says how they become pixels."""
 Ours = WrapValidator(lambda value, check, info: value if info.context else check(value))
-"""What is not checked in a document of our own."""
+"""Validator of what is not checked in a document of our own."""
 Name = Annotated[str, Field(strict=True, max_length=1000), AfterValidator(_printable), Ours]
 Sentence = Annotated[str, Field(strict=True, max_length=100_000), Ours]
 Count: TypeAlias = Annotated[int, arrays.COUNT]
@@ -100,7 +100,7 @@ class StreamPart(BaseModel):
 
 
 class SettingsPart(BaseModel):
-    """What was released, and how: the config, the size of the images, and the version."""
+    """Settings of a release: the config, the size of the images, and the version."""
 
     name: Name
     title: Name
@@ -145,12 +145,12 @@ class SettingsPart(BaseModel):
 
     @property
     def secret(self) -> bool:
-        """Whether it is protected in which class an image or person is."""
+        """True if it is protected in which class an image or person is."""
         return self.labels == "secret"
 
     @property
     def promise(self) -> Budget:
-        """What is promised to one image or person, in all classes it may be in."""
+        """Promise to one image or person, for all classes it may be in."""
         return repeat(budget_from(self.definition, self.budget), self.classes_per_person or 1)
 
     @property
@@ -168,7 +168,7 @@ class SettingsPart(BaseModel):
 
     @property
     def is_safe(self) -> bool:
-        """Whether its noise is safe to publish."""
+        """True if its noise is safe to publish."""
         return self.noise == "hardened"
 
 
@@ -190,7 +190,7 @@ class AccountPart(BaseModel):
 
 
 class CostPart(BaseModel):
-    """What a draw of noise is for, its Δ, σ and the ρ-zCDP that the source of noise certifies."""
+    """Purpose of a draw of noise, its Δ, σ and the ρ-zCDP that the source of noise certifies."""
 
     step: Name
     sensitivity: Size
@@ -199,7 +199,7 @@ class CostPart(BaseModel):
 
 
 class ReleasedEntry(BaseModel):
-    """What regions, tests and classifiers read of a class of a release."""
+    """Entry of a class of a release, as regions, tests and classifiers read it."""
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
@@ -209,12 +209,12 @@ class ReleasedEntry(BaseModel):
 
     @cached_property
     def manifold(self) -> Manifold:
-        """Where the mean is."""
+        """Manifold of the mean."""
         return manifold_named(self.manifold_name, len(self.coordinates))
 
     @property
     def space(self) -> Manifold:
-        """Where it was drawn: the chart of a flat manifold, as matrices may not hold its points."""
+        """Manifold of the draw: the chart of a flat one, as matrices may not hold its points."""
         return chart_of(self.manifold)
 
     @property
@@ -224,7 +224,7 @@ class ReleasedEntry(BaseModel):
 
     @cached_property
     def noisy_moments(self) -> NoisyMoments:
-        """What the last round released, its base a point of `space`.
+        """Numbers that the last round released, the base a point of `space`.
 
         Raises
         ------
@@ -237,7 +237,7 @@ class ReleasedEntry(BaseModel):
 
 
 class NamedPart(BaseModel):
-    """What a class of a release and that of a night have in common: its name, and what it cost."""
+    """Common part of a class of a release and that of a night: its name, and what it cost."""
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
@@ -250,7 +250,7 @@ class NamedPart(BaseModel):
 
 
 class StatedEntry(Protocol):
-    """What regions and tests read of a class of another document than that of a release.
+    """Entry of a class of another document than that of a release, as regions and tests read it.
 
     Attributes
     ----------
@@ -259,7 +259,7 @@ class StatedEntry(Protocol):
     n_sd : float
         Standard deviation of its noise.
     coordinates : array, shape (d,), or None
-        Of the mean; None before there is one.
+        Coordinates of the mean; None before there is one.
     """
 
     n: int
@@ -272,7 +272,7 @@ class StatedEntry(Protocol):
 
     @property
     def manifold(self) -> Manifold:
-        """Where the mean is: a flat manifold."""
+        """Manifold of the mean, a flat one."""
 
     @property
     def space(self) -> Manifold:
@@ -284,19 +284,19 @@ class StatedEntry(Protocol):
 
     @property
     def noisy_moments(self) -> NoisyMoments:
-        """What the part of the mean with the most records says of these."""
+        """Released numbers of the part of the mean with the most records."""
 
     @property
     def offered(self) -> bool:
-        """Whether it has a region."""
+        """True if it has a region."""
 
     @property
     def refusal(self) -> str:
-        """Why it has no region and no test, in words; "" where it has."""
+        """Reason why it has no region and no test; "" where it has."""
 
     @property
     def clipping(self) -> float:
-        """How far clipping may have moved the mean at most."""
+        """Largest distance by which clipping may have moved the mean."""
 
     @property
     def noise(self) -> FloatArray:
@@ -308,7 +308,7 @@ class StatedEntry(Protocol):
 
     @property
     def added(self) -> FloatArray:
-        """What was added to the mean for clipping, (d,)."""
+        """Shift that was added to the mean for clipping, shape (d,)."""
 
     @property
     def single(self) -> FloatArray | None:
@@ -319,7 +319,13 @@ class StatedEntry(Protocol):
         """The share of each part in the mean, and what it released; none without a mean."""
 
     def shape_of(self, of: Literal["sample", "population"]) -> FloatArray:
-        """Return the covariance of all of the error against the mean of either, (d, d)."""
+        """Return the covariance of all of the error against the mean of either, (d, d).
+
+        Parameters
+        ----------
+        of : {"sample", "population"}
+            Mean of the records, or of the population they were drawn from.
+        """
 
 
 class StatedClass(StatedEntry, Protocol):
@@ -335,10 +341,18 @@ class StatedClass(StatedEntry, Protocol):
 
     @property
     def counts(self) -> Sequence[str]:
-        """How many records there are, in words."""
+        """Number of records, in words."""
 
     def misfits(self, settings: SettingsPart, d: int) -> Iterator[str]:
-        """Yield what is wrong with its mean, of dimension d."""
+        """Yield what is wrong with its mean, of dimension d.
+
+        Parameters
+        ----------
+        settings : SettingsPart
+            Settings of the document.
+        d : int
+            Dimension of the manifold.
+        """
 
 
 class ClassPart(ReleasedEntry, NamedPart):
@@ -356,7 +370,15 @@ class ClassPart(ReleasedEntry, NamedPart):
     )
 
     def misfits(self, settings: SettingsPart, d: int) -> Iterator[str]:
-        """Yield what is wrong with its mean, of dimension d."""
+        """Yield what is wrong with its mean, of dimension d.
+
+        Parameters
+        ----------
+        settings : SettingsPart
+            Settings of the document.
+        d : int
+            Dimension of the manifold.
+        """
         if self.observed is None:
             return
         if self.manifold_name != settings.manifold:
@@ -371,18 +393,26 @@ ClassEntry: TypeAlias = ClassPart | StatedClass
 
 
 class OpeningPlan(Protocol):
-    """How records are held back until there are enough of a class."""
+    """Plan by which records are held back until there are enough of a class."""
 
     @property
     def first_mean(self) -> int:
         """Number of records of a class at which its first mean is released."""
 
     def enough(self, units: float, released: float) -> float:
-        """Return how many records there are when the mean is of `units` or more of them."""
+        """Return how many records there are when the mean is of `units` or more of them.
+
+        Parameters
+        ----------
+        units : float
+            Number of records that the mean is to be of.
+        released : float
+            Number of records that the latest mean is of.
+        """
 
 
 class Document(BaseModel):
-    """What the documents of all releases have in common."""
+    """Common part of the documents of all releases."""
 
     page: ClassVar[str] = "release"
     what: ClassVar[str] = "document of a release"
@@ -397,20 +427,28 @@ class Document(BaseModel):
 
         @property
         def classes(self) -> Sequence[ClassEntry]:
-            """What was released of each class."""
+            """Released values of each class."""
 
     @property
     def plan(self) -> OpeningPlan | None:
-        """How records are held back; None where none are."""
+        """Plan by which records are held back; None where none are."""
         return None
 
     def price_in_words(self, paid: str, left: str) -> list[str]:
-        """Return what it cost and what was left then, line by line."""
+        """Return what it cost and what was left then, line by line.
+
+        Parameters
+        ----------
+        paid : str
+            Words for the charge.
+        left : str
+            Words for what was left after it.
+        """
         return [f"Paid: {paid}. Left: {left}, {self.account.releases_left} more like this."]
 
     @property
     def progress(self) -> str:
-        """How far what it is a part of has come, in words; "" of a release."""
+        """Progress of the stream that it is a part of, in words; "" of a release."""
         return ""
 
 
@@ -426,7 +464,7 @@ class ReleaseDocument(Document):
 DOCUMENTS = Registry[type[Document]]("documents", {}, word="document")
 """Documents of add-ons, by the field that none of a release has."""
 ENTRIES = Registry[Any]("entries", {}, word="entry")
-"""What is read of a class of these, by a field that none of a release's has."""
+"""Entries that are read of a class of these, by a field that none of a release's has."""
 
 
 def json_schema() -> dict[str, Any]:
@@ -439,17 +477,34 @@ def json_schema() -> dict[str, Any]:
 
 
 def as_json(part: BaseModel) -> dict[str, Any]:
-    """Return a document, or a part of one, as JSON values."""
+    """Return a document, or a part of one, as JSON values.
+
+    Parameters
+    ----------
+    part : BaseModel
+        Document, or a part of one.
+    """
     return part.model_dump(exclude_unset=True, warnings=False, by_alias=True)
 
 
 def serialised(document: BaseModel) -> bytes:
-    """Return JSON in UTF-8; a number that JSON does not have, such as NaN, is an error."""
+    """Return JSON in UTF-8; a number that JSON does not have, such as NaN, is an error.
+
+    Parameters
+    ----------
+    document : BaseModel
+        Document.
+    """
     return json.dumps(as_json(document), sort_keys=True, allow_nan=False).encode()
 
 
 def read_ours(values: Any) -> Document:
     """Return a document of our own, whatever its noise made of it.
+
+    Parameters
+    ----------
+    values : object
+        JSON values of the document.
 
     Raises
     ------
@@ -460,7 +515,13 @@ def read_ours(values: Any) -> Document:
 
 
 def read_settings(values: Any) -> SettingsPart:
-    """Return settings of our own, or those in the query of a stream, of which some may be null."""
+    """Return settings of our own, or those in the query of a stream, of which some may be null.
+
+    Parameters
+    ----------
+    values : object
+        JSON values of the settings.
+    """
     return SettingsPart.model_validate(values, context=UNCHECKED)
 
 
@@ -475,7 +536,15 @@ def _model(values: Any) -> type[Document]:
 
 
 def check(path: Path, values: Any) -> Document:
-    """Return the document that somebody sent; raise `ConfigError` unless it is one."""
+    """Return the document that somebody sent; raise `ConfigError` unless it is one.
+
+    Parameters
+    ----------
+    path : Path
+        File of the document, for the message.
+    values : object
+        JSON values of the document.
+    """
     kind = _model(values)
     return checked(path, values, kind, _faults, kind.what, "give OUT/release/*.json")
 
@@ -488,7 +557,23 @@ def checked(
     what: str,
     way: str,
 ) -> Model:
-    """Return what somebody sent as a model; raise `ConfigError` where it has faults."""
+    """Return what somebody sent as a model; raise `ConfigError` where it has faults.
+
+    Parameters
+    ----------
+    path : Path
+        File of the values, for the message.
+    values : object
+        JSON values.
+    model : type
+        Class of the model.
+    faults : callable
+        Function of the model that yields what is wrong with it.
+    what : str
+        Words for the model.
+    way : str
+        Way out, at the end of the message.
+    """
     try:
         found = model.model_validate(values)
     except ValidationError as error:
@@ -502,6 +587,11 @@ def checked(
 
 def read_entry(values: Mapping[str, Any]) -> ReleasedEntry | StatedEntry:
     """Return what is read of an entry of ``classes``, of a release or of a night, unchecked.
+
+    Parameters
+    ----------
+    values : mapping of str to object
+        JSON values of the entry.
 
     Raises
     ------
@@ -520,7 +610,13 @@ def read_entry(values: Mapping[str, Any]) -> ReleasedEntry | StatedEntry:
 
 
 def first_fault(error: ValidationError) -> str:
-    """Return where a model does not fit first, and why."""
+    """Return where a model does not fit first, and why.
+
+    Parameters
+    ----------
+    error : ValidationError
+        Error that tells how values do not fit a model.
+    """
     first = error.errors(include_url=False, include_input=False)[0]
     own = {"missing": "it is missing", "model_type": "it must be an object, { … } in JSON"}
     reason = own.get(first["type"], first["msg"]).removeprefix("Value error, ")
@@ -557,7 +653,17 @@ def _misfits(row: ClassEntry, settings: SettingsPart) -> Iterator[str]:
 
 
 def misfits_observed(moments: NoisyMoments, n: int, d: int) -> Iterator[str]:
-    """Yield what is wrong with what was observed of n records of dimension d."""
+    """Yield what is wrong with what was observed of n records of dimension d.
+
+    Parameters
+    ----------
+    moments : NoisyMoments
+        Released numbers of the class.
+    n : int
+        Number of records.
+    d : int
+        Dimension of the manifold.
+    """
     if moments.n != n:
         yield f"n is {moments.n}, and n {n}"
     odd = len(moments.odd) // d
@@ -577,7 +683,20 @@ def misfits_observed(moments: NoisyMoments, n: int, d: int) -> Iterator[str]:
 
 
 def is_covariance(matrix: FloatArray, side: int) -> bool:
-    """Tell whether a matrix is a covariance, (side, side)."""
+    """Tell whether a matrix is a covariance, (side, side).
+
+    Parameters
+    ----------
+    matrix : array, shape (m, m)
+        Symmetric matrix.
+    side : int
+        Number of rows that it is to have.
+
+    Returns
+    -------
+    bool
+        True if no eigenvalue is negative, but for rounding.
+    """
     values = np.linalg.eigvalsh(matrix)
     return len(values) == side and bool(values[0] >= -NEAR * values[-1])
 
@@ -603,13 +722,28 @@ def _is_matrix_of(coordinates: FloatArray, point: FloatArray, manifold: str) -> 
 
 
 def point_at(manifold: Manifold, coordinates: FloatArray) -> Point:
-    """Return the point of `chart_of(manifold)` that has some coordinates at the origin."""
+    """Return the point of `chart_of(manifold)` that has some coordinates at the origin.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold of the mean.
+    coordinates : array, shape (d,)
+        Coordinates at the origin.
+    """
     space = chart_of(manifold)
     return space.exp(space.origin, coordinates)
 
 
 def manifold_named(name: str, dim: int) -> Manifold:
     """Return the manifold of dimension `dim` that a document names.
+
+    Parameters
+    ----------
+    name : str
+        Name of the manifold.
+    dim : int
+        Dimension of the manifold.
 
     Raises
     ------

@@ -41,6 +41,11 @@ DOCUMENT_SCHEMA = files("covdp.publish").joinpath("document.schema.json")
 def read_foreign(path: Path) -> tuple[bytes, Document]:
     """Return the bytes of a document that somebody sent, and what they say.
 
+    Parameters
+    ----------
+    path : Path
+        File of the document.
+
     Raises
     ------
     ConfigError
@@ -54,7 +59,17 @@ def read_foreign(path: Path) -> tuple[bytes, Document]:
 
 
 def foreign_json(path: Path, what: str, way: str) -> tuple[bytes, Any]:
-    """Return the bytes of a file that somebody sent, and its JSON; raises as `read_foreign`."""
+    """Return the bytes of a file that somebody sent, and its JSON; raises as `read_foreign`.
+
+    Parameters
+    ----------
+    path : Path
+        JSON file.
+    what : str
+        Words for what the file should be.
+    way : str
+        Way out, at the end of the message.
+    """
 
     def refusal(reason: str) -> ConfigError:
         return ConfigError(f"{path} {reason}, so it is no {what}; {way}")
@@ -77,7 +92,13 @@ def foreign_json(path: Path, what: str, way: str) -> tuple[bytes, Any]:
 
 @contextmanager
 def computed(paths: Sequence[Path]) -> Iterator[None]:
-    """Raise `ConfigError` where what follows from documents cannot be computed."""
+    """Raise `ConfigError` where what follows from documents cannot be computed.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files of the documents, for the message.
+    """
     try:
         with np.errstate(all="ignore"):
             yield
@@ -91,7 +112,17 @@ def computed(paths: Sequence[Path]) -> Iterator[None]:
 
 
 def check_sides(path: Path, document: Document, k: int) -> None:
-    """Raise `ConfigError` unless all means are k × k, as those of the descriptor are."""
+    """Raise `ConfigError` unless all means are k × k, as those of the descriptor are.
+
+    Parameters
+    ----------
+    path : Path
+        File of the document, for the message.
+    document : Document
+        Document of a release or a night.
+    k : int
+        Side of the descriptor's matrices.
+    """
     if any(row.point is not None and len(row.point) != k for row in document.classes):
         raise ConfigError(
             f"{path} has means that are not {k} × {k}, as those of "
@@ -100,7 +131,15 @@ def check_sides(path: Path, document: Document, k: int) -> None:
 
 
 def cost_rows(steps: Iterable[Step], rhos: Iterable[float]) -> list[CostPart]:
-    """Return what each draw of noise cost; ρ is None where nothing certifies it."""
+    """Return what each draw of noise cost; ρ is None where nothing certifies it.
+
+    Parameters
+    ----------
+    steps : iterable of Step
+        Draws of noise.
+    rhos : iterable of float
+        Parameter ρ of zCDP that is certified for each; NaN where none is.
+    """
     return [
         CostPart.model_construct(
             step=step.name,
@@ -117,7 +156,13 @@ NAME_BYTES = 200
 
 
 def check_folder(folder: Path) -> None:
-    """Raise `OutputError` unless a release can be written to `folder`: before it is paid for."""
+    """Raise `OutputError` unless a release can be written to `folder`: before it is paid for.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the results.
+    """
     make_folder(folder / "release")
     if (folder / "report.html").is_dir():
         raise OutputError(
@@ -130,6 +175,18 @@ def write_document(content: bytes, folder: Path) -> Path:
 
     Where that name is taken by another release, or by what is not ours, it gets a number; a
     damaged document is written again.
+
+    Parameters
+    ----------
+    content : bytes
+        Committed document, JSON in UTF-8.
+    folder : Path
+        Folder of the results.
+
+    Returns
+    -------
+    Path
+        Path of the document.
 
     Raises
     ------
@@ -147,14 +204,26 @@ def write_document(content: bytes, folder: Path) -> Path:
 
 
 def read_committed(content: bytes) -> Document | None:
-    """Return the document of a release of ours; None where the bytes are something else."""
+    """Return the document of a release of ours; None where the bytes are something else.
+
+    Parameters
+    ----------
+    content : bytes
+        Bytes that the ledger gave back.
+    """
     with suppress(ValueError, RecursionError):
         return read_ours(json.loads(content))
     return None
 
 
 def read_document(path: Path) -> Document:
-    """Return the document written to `path`; raise `OutputError` when it is damaged."""
+    """Return the document written to `path`; raise `OutputError` when it is damaged.
+
+    Parameters
+    ----------
+    path : Path
+        File of the document.
+    """
     try:
         with open_regular(path) as stream:
             return read_ours(json.load(stream))
@@ -173,7 +242,20 @@ def read_document(path: Path) -> Document:
 
 
 def write_parquet(document: Document, path: Path) -> Path:
-    """Write a document as Parquet, a row a class; its statement and settings are metadata."""
+    """Write a document as Parquet, a row a class; its statement and settings are metadata.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
+    path : Path
+        File that is written.
+
+    Returns
+    -------
+    Path
+        The same path.
+    """
     values = as_json(document)
     return write_release(values.pop("classes"), values, path)
 

@@ -25,8 +25,8 @@ The upper floor, which the ground floor never imports and asks for members by na
 
     addons        papers, hospital, nights, partners, audit
 
-`errors`, `arrays` and `files` are what every room may use. `runs` has all steps of a run, `jobs` of a
-release, which `cli` does here, and `flows` under Prefect; this package imports neither.
+`errors`, `arrays` and `files` are what every room may use. `runs` has all steps of a run, `jobs` of
+a release, which `cli` does here, and `flows` under Prefect; this package imports neither.
 
 The public face, imported when it is first used, is listed in ``__init__.pyi``.
 """

@@ -22,7 +22,25 @@ Factor = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 
 
 class PublishedConfig(Record):
-    """One number that the paper prints, and where ours stands."""
+    """One number that the paper prints, and the place of ours.
+
+    Attributes
+    ----------
+    quantity : str
+        Words for the quantity.
+    value : float
+        Number as it is printed.
+    unit : str
+        Unit of the number.
+    column : {"error", "seconds", "n", "radius", "acceptance"}
+        Column of our results that is compared with it.
+    series : str, optional
+        Series of our results; all of them if none.
+    label : int, optional
+        Label of the class; all classes if none.
+    statistic : {"mean", "median", "min", "max"}
+        Statistic of our results.
+    """
 
     quantity: str
     value: float
@@ -46,7 +64,15 @@ class ReadingConfig(Record):
     Attributes
     ----------
     name : str
-        What the reading takes, as a clause.
+        Clause that says what the reading takes.
+    left : str, optional
+        Series in place of the statement's `left`.
+    right : str, optional
+        Series in place of the statement's `right`.
+    column : str, optional
+        Column in place of the statement's.
+    factor : float, optional
+        Factor in place of the statement's.
     """
 
     name: str = Field(min_length=1)
@@ -77,8 +103,16 @@ class ClaimConfig(Record):
 
     Attributes
     ----------
+    says : str
+        Statement, in a sentence.
     place : str
-        Where the paper says it.
+        Place in the paper that says it.
+    left : str
+        Series that the statement is about.
+    right : str
+        Series that it is compared with.
+    factor : float
+        Factor, or level, of the statement.
     no_number : bool
         True if the paper calls both similar and gives no number that decides: how much they differ
         is then stated, and no verdict.
@@ -89,7 +123,9 @@ class ClaimConfig(Record):
     ours : str
         One sentence: what of this reading is not the paper's.
     why : str
-        Why our rows differ, stated where they do.
+        Reason why our rows differ, stated where they do.
+    column : str
+        Quantity that the statement is of, one of `CLAIMED`.
     above : float
         Least budget of the statement.
     below : float
@@ -161,16 +197,20 @@ class SeriesConfig(Record):
     repetitions : int, optional
         In place of the experiment's.
     analytic : bool
-        Whether by the exact (ε, δ) condition, or by the classical formula.
+        True for noise by the exact (ε, δ) condition, false for the classical formula.
     scale : float
         Noise as a multiple of what the guarantee needs.
     mechanism : str
         A name of `covdp mechanisms`.
+    sampler : {"exact", "chain"}
+        Exact draws of the noise, or a Markov chain.
     sensitivity : {"diameter", "radius"}
         D/n of this project, or the papers' 2r/n.
     footpoint : {"origin", "all", "subsample", "adaptive", "at"}
         The public origin, a private mean of all records or of a subsample, or adaptive; ``at`` a
         distance from the true mean, which is not private.
+    footpoint_mechanism : str
+        Mechanism that draws a private footpoint, a name of `covdp mechanisms`.
     footpoint_share : float
         Share of the budget for the footpoint.
     subsample : float
@@ -181,7 +221,7 @@ class SeriesConfig(Record):
         Distance from its centre at which a chain starts, in √d; one proposal away by default.
         Flat manifolds only.
     shares : tuple of float, optional
-        Of adaptive: mean, shells, mean, shells, mean; sum 1. Where left out, by n·μ.
+        Shares of an adaptive mean: mean, shells, mean, shells, mean; sum 1. By n·μ when left out.
     """
 
     series: str = Field(min_length=1)
@@ -236,8 +276,8 @@ class PersonSeries(DefinedSeries):
     Attributes
     ----------
     records : str
-        Where a record is a person: ``persons``, ``one image`` (of each), ``images in groups``
-        (noise for all of the person with most), or ``images``, which protects no person.
+        Unit of a record where persons are known: ``persons``, ``one image`` (of each), ``images in
+        groups`` (noise for all of the person with most), or ``images``, which protects no person.
     """
 
     records: str = "persons"
@@ -269,7 +309,7 @@ class SourceConfig(Record):
     radius : float
         Radius of the domain, public.
     manifolds : tuple of str
-        The experiment's manifold by default.
+        Manifolds; the experiment's by default.
     freedom : int
         Degrees of freedom; wishart only.
     sizes : tuple of int
@@ -300,10 +340,14 @@ class FigureConfig(Record):
     Attributes
     ----------
     x : {"budget", "n", "dim", "k", "night", "footpoint_share", "footpoint_distance"}
-        What is drawn to the right; ``k`` is that of SPD(k). Along a footpoint series are one curve
+        Quantity on the x axis; ``k`` is that of SPD(k). Along a footpoint series are one curve
         whose names differ after the last comma.
+    panels : tuple of {"class", "panel", "budget"}
+        Keys that tell panels apart.
+    value : {"error", "seconds", "rejected", "auc"}
+        Column on the y axis.
     dashes : {"expected_error", "error_bound"}
-        What is drawn thin and dashed.
+        Column that is drawn thin and dashed.
     series : tuple of str
         Curves that are drawn; all if none.
     """
@@ -322,16 +366,26 @@ class TargetConfig(Record):
 
     Attributes
     ----------
+    name : str
+        Name of the dataset, or path of its card.
     beyond : bool
-        Whether it is not in the paper; of our own claims: no number was set on it.
+        True if it is not in the paper; of our own claims, if no number was set on it.
     variant : str
-        What tells apart two runs on one dataset.
+        Word that tells apart two runs on one dataset.
     manifold : str, optional
-        In place of the file's.
+        Manifold in place of the file's.
+    descriptor : str, optional
+        Descriptor in place of the file's.
+    classes : tuple of int, optional
+        Labels in place of the file's.
+    splits : tuple of {"train", "val", "test"}, optional
+        Splits in place of the file's.
     source : SourceConfig, optional
         Records simulated here, in place of images.
-    claims, published : tuple of ClaimConfig, of PublishedConfig, optional
-        In place of the file's.
+    claims : tuple of ClaimConfig, optional
+        Statements in place of the file's.
+    published : tuple of PublishedConfig, optional
+        Printed numbers in place of the file's.
     """
 
     name: str
@@ -347,13 +401,25 @@ class TargetConfig(Record):
 
 
 class TargetsConfig(Record):
-    """The datasets of one file; each makes a run of its own."""
+    """The datasets of one file; each makes a run of its own.
+
+    Attributes
+    ----------
+    datasets : tuple of TargetConfig
+        Datasets, in the order of their runs.
+    """
 
     datasets: tuple[TargetConfig, ...] = Field(min_length=1)
 
 
 def curve_name(series: str) -> str:
-    """Return the curve of a series along a footpoint: its name up to the last comma."""
+    """Return the curve of a series along a footpoint: its name up to the last comma.
+
+    Parameters
+    ----------
+    series : str
+        Name of the series.
+    """
     return series.rpartition(", ")[0] or series
 
 
@@ -382,7 +448,13 @@ def _varied(series: Any) -> Iterator[Any]:
 
 
 def series_keys(series: Any) -> set[str]:
-    """Return the keys that a series of a file has, in the rows of its `vary` too."""
+    """Return the keys that a series of a file has, in the rows of its `vary` too.
+
+    Parameters
+    ----------
+    series : object
+        Table of the series, as TOML has it.
+    """
     if not isinstance(series, dict):
         return set()
     tables = series.get("vary", ())
@@ -410,16 +482,24 @@ class ExperimentTexts(Record):
 
     Attributes
     ----------
+    title : str
+        Title of the experiment.
     paper : str
         Paper, figure or table that is reproduced.
     minutes : float, optional
-        What a whole run took, on two cores.
+        Minutes that a whole run took, on two cores.
     open : tuple of str
-        What the paper leaves open, and our choice.
+        Sentences on choices that the paper leaves open, and ours.
+    figure : FigureConfig
+        Axes of its figure.
     figures : tuple of FigureConfig
         Further figures.
+    published : tuple of PublishedConfig
+        Numbers that the paper prints.
+    claims : tuple of ClaimConfig
+        Statements that its rows are to prove.
     beyond : bool
-        Whether the dataset is not in the paper, or of our own claims held out.
+        True if the dataset is not in the paper, or of our own claims held out.
     baseline : str
         Series of the published setting, which others beat.
     """
@@ -444,21 +524,34 @@ class ExperimentConfig(ExperimentTexts):
 
     Attributes
     ----------
+    name : str
+        Name of the experiment, and of its folders: small letters, digits and hyphens.
     kind : str
         A row of covdp.experiments.kinds.
     source : SourceConfig, optional
         Simulated records, in place of images.
     variant : str
-        What tells apart two runs on one dataset; small letters, digits and hyphens.
+        Word that tells apart two runs on one dataset; small letters, digits and hyphens.
     size : int, optional
         Side of the images, in pixels; the dataset's least by default.
+    splits : tuple of {"train", "val", "test"}, optional
+        Splits that images are taken of; all by default.
     classes : tuple of int, optional
         Labels to run; all by default.
+    descriptor : str
+        Name of the descriptor.
+    eta : float
+        Number η that is added to the diagonal of a descriptor.
+    manifold : str
+        Name of the manifold.
+    definition : str
+        Name of the definition of privacy.
     budgets : tuple of float
         Not empty.
     mechanisms : tuple of SeriesConfig
-        Not empty. In a file a series may have tables ``vary``, whose rows have a label and keys: it
-        then stands for a series of every choice of a row of each table, and labels follow its own.
+        Series; not empty. In a file a series may have tables ``vary``, whose rows have a label and
+        keys: it then stands for a series of every choice of a row of each table, and labels follow
+        its own.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
@@ -487,7 +580,13 @@ class ExperimentConfig(ExperimentTexts):
         return self._words
 
     def loaded_by(self, *words: str) -> Self:
-        """Return this config with the `words` that loaded it."""
+        """Return this config with the `words` that loaded it.
+
+        Parameters
+        ----------
+        *words : str
+            Words after `covdp` that load it again.
+        """
         copy = self.model_copy()
         copy._words = words
         return copy
@@ -535,12 +634,26 @@ class ExperimentConfig(ExperimentTexts):
         return self.model_copy(update={"claims": tuple(claims)})
 
     def definition_of(self, series: SeriesConfig) -> str:
-        """Return the definition of privacy of a series: its own, or that of the experiment."""
+        """Return the definition of privacy of a series: its own, or that of the experiment.
+
+        Parameters
+        ----------
+        series : SeriesConfig
+            Series of the experiment.
+        """
         own = series.definition if isinstance(series, DefinedSeries) else None
         return own or self.definition
 
     def budget(self, value: float, series: SeriesConfig | None = None) -> Budget:
-        """Return the budget of one row, in the definition of its series or of the experiment."""
+        """Return the budget of one row, in the definition of its series or of the experiment.
+
+        Parameters
+        ----------
+        value : float
+            Parameter of the budget.
+        series : SeriesConfig, optional
+            Series, which may have a definition and a δ of its own.
+        """
         definition = self.definition if series is None else self.definition_of(series)
         delta = series.delta if isinstance(series, DefinedSeries) else None
         return budget_from(definition, value, delta=delta or self.delta, alpha=self.alpha)

@@ -61,7 +61,7 @@ from covdp.registry import Registry
 from covdp.report.templates import say_each
 
 WIDENED = (0.75, 1.4)
-"""How far a range reaches beyond the least and the largest error of the pictures.
+"""Factors by which a range reaches beyond the least and the largest error of the pictures.
 
 By hand, so that it holds all of `tiles`, PneumoniaMNIST and BreastMNIST;
 ``python -m tests.tools.tuning --ranges`` measures how often it holds the errors of other sets.
@@ -84,13 +84,21 @@ parts in a hundred, but where n·μ is small."""
 MOST_TILES = 100
 """Tiles of one set. The error depends on n·μ and how records spread, hardly on n alone."""
 IN_COLOUR = ("ihc", "retina")
-"""Those of the pictures that have colour."""
+"""Pictures that have colour."""
 SMALLER = 4
-"""Of so many pixels one is left in a thumbnail, across and down."""
+"""Subsampling factor of a thumbnail, across and down."""
 
 
 class ErrorRange(NamedTuple):
-    """The range of the expected distance between the released mean and that of the class."""
+    """The range of the expected distance between the released mean and that of the class.
+
+    Attributes
+    ----------
+    low : float
+        Least expected distance.
+    high : float
+        Largest expected distance.
+    """
 
     low: float
     high: float
@@ -100,6 +108,11 @@ class ErrorRange(NamedTuple):
 
         The upper end times √(q/d), q the quantile of χ² with d degrees of freedom: noise equal in
         all directions has such a ball.
+
+        Parameters
+        ----------
+        dim : int
+            Dimension d of the manifold.
         """
         return self.high * math.sqrt(ErrorLaw(dim).ppf(COVERED) / dim)
 
@@ -114,9 +127,9 @@ class Curve:
     Attributes
     ----------
     domain : DescriptorDomain
-        What is publicly known of the records.
+        Public bound on the records.
     plan : Plan
-        How a budget is spent.
+        Plan of spending.
     """
 
     domain: DescriptorDomain
@@ -124,16 +137,22 @@ class Curve:
 
     @property
     def manifold(self) -> Manifold:
-        """Where the records are points."""
+        """Manifold of the records."""
         return MANIFOLDS[self.domain.manifold](k=self.domain.k)
 
     @property
     def widened(self) -> tuple[float, float]:
-        """How far the range reaches beyond the least and the largest error."""
+        """Factors by which the range reaches beyond the least and the largest error."""
         return GAUSSIAN_RANGE if isinstance(self.plan, SinglePlan) else WIDENED
 
     def ends(self, information: float) -> ErrorRange:
-        """Return both ends of the range at n·μ, interpolated between the points of the grid."""
+        """Return both ends of the range at n·μ, interpolated between the points of the grid.
+
+        Parameters
+        ----------
+        information : float
+            Product n·μ of the number of records and the budget.
+        """
         place = math.log(information, CURVE_RATIO)
         left = math.floor(place)
         share = place - left
@@ -163,7 +182,13 @@ def _point(curve: Curve, power: int) -> ErrorRange:
 
 @lru_cache(maxsize=8)
 def picture_records(curve: Curve) -> tuple[MeanSetup, ...]:
-    """Return the records of each set of pictures, ready to be drawn from."""
+    """Return the records of each set of pictures, ready to be drawn from.
+
+    Parameters
+    ----------
+    curve : Curve
+        Plan and domain.
+    """
     points = reference_points(find_descriptor(curve.domain.descriptor), curve.domain.eta)
     sets = (mean.admit(each, domain=curve.domain, manifold=curve.manifold) for each in points)
     return tuple(mean.prepare(records, curve.plan, rng=None) for records in sets)
@@ -195,6 +220,13 @@ def reference_points(spec: Descriptor, eta: float) -> tuple[FloatArray, ...]:
     Tiles as they were taken, smooth and faint; stretched from black to white, as the window of most
     X-rays and scans does; of the picture made small, sharp as thumbnails are; and in black and
     white, as masks are.
+
+    Parameters
+    ----------
+    spec : Descriptor
+        Descriptor.
+    eta : float
+        Number η that is added to the diagonal of a descriptor.
     """
     sets = list[ImageArray]()
     for picture in _pictures(spec.channels):
@@ -214,13 +246,25 @@ def _pictures(channels: int) -> list[ImageArray]:
 
 
 def parted(images: ImageArray) -> ImageArray:
-    """Return images with all that is above their own median white, all else black."""
+    """Return images with all that is above their own median white, all else black.
+
+    Parameters
+    ----------
+    images : array of uint8, shape (n, ...)
+        Gray levels, 0 to 255.
+    """
     middle = np.median(images, axis=tuple(range(1, images.ndim)), keepdims=True)
     return np.where(images > middle, 255, 0).astype(np.uint8)
 
 
 def stretched(images: ImageArray) -> ImageArray:
-    """Return images each of which has its own 1st and 99th percentile at 0 and 255."""
+    """Return images each of which has its own 1st and 99th percentile at 0 and 255.
+
+    Parameters
+    ----------
+    images : array of uint8, shape (n, ...)
+        Gray levels, 0 to 255.
+    """
     flat = images.reshape(len(images), -1).astype(np.float64)
     low, high = np.quantile(flat, [0.01, 0.99], axis=1)[..., np.newaxis]
     shares = np.clip((flat - low) / np.maximum(high - low, 1.0), 0.0, 1.0)
@@ -232,6 +276,11 @@ def volumes(tiles: ImageArray) -> ImageArray:
     """Return volumes, (n, s, s, s), s = `VOLUME_SIDE`, each the mean of three tiles, one a side.
 
     There is no public volume at hand; this one varies along each axis as a picture does.
+
+    Parameters
+    ----------
+    tiles : array of uint8, shape (n, h, w)
+        Gray levels of tiles whose sides are `VOLUME_SIDE` or more.
     """
     first = tiles[:, :VOLUME_SIDE, :VOLUME_SIDE].astype(np.uint16)
     other, third = np.roll(first, 1, axis=0), np.roll(first, 2, axis=0)
@@ -245,51 +294,102 @@ SHOWN_NIGHTS = (1, 2, 5, 10, 30, 100, 365, 1000, 3650, 10_000)
 
 @dataclass(frozen=True)
 class ClassArrivals:
-    """How many records of a class there are: `first` on the first night, `nightly` more on each."""
+    """Number of records of a class, night by night.
+
+    Attributes
+    ----------
+    first : int
+        Records on the first night.
+    nightly : int
+        Records that come on each night after it.
+    """
 
     first: int
     nightly: int = 0
 
     def until(self, night: int) -> int:
-        """Return the records up to a night."""
+        """Return the records up to a night.
+
+        Parameters
+        ----------
+        night : int
+            Number of the night, from 1.
+        """
         return self.first + (night - 1) * self.nightly
 
 
 def marks(last: int, *more: int | None) -> tuple[int, ...]:
-    """Return the nights that are shown of so many."""
+    """Return the nights that are shown of so many.
+
+    Parameters
+    ----------
+    last : int
+        Last night.
+    *more : int or None
+        Further nights that are shown, none that is later than the last.
+    """
     chosen = {*SHOWN_NIGHTS, last, *(night for night in more if night)}
     return tuple(sorted(night for night in chosen if night <= last))
 
 
 class NightsForecast(Protocol):
-    """What is foreseen of a release that is spread over nights.
+    """Forecast of a release that is spread over nights.
 
     Attributes
     ----------
-    widened : (float, float)
-        How far its range reaches beyond that of its parts, after the first mean.
+    widened : tuple of float
+        Factors by which its range reaches beyond that of its parts, after the first mean.
     """
 
     widened: tuple[float, float]
 
     def first_mean(self, units: ClassArrivals) -> int | None:
-        """Return the night of the first mean of a class; None before the horizon."""
+        """Return the night of the first mean of a class; None before the horizon.
+
+        Parameters
+        ----------
+        units : ClassArrivals
+            Arrivals of the class.
+        """
 
     def in_mean(self, units: ClassArrivals, night: int) -> int:
-        """Return of how many records the mean of a night is."""
+        """Return of how many records the mean of a night is.
+
+        Parameters
+        ----------
+        units : ClassArrivals
+            Arrivals of the class.
+        night : int
+            Number of the night, from 1.
+        """
 
     def ends(self, later: Curve, units: ClassArrivals, night: int) -> ErrorRange | None:
         """Return both ends of the range of the error at a night; None without a mean.
 
         `later` is the curve of releases of their own.
+
+        Parameters
+        ----------
+        later : Curve
+            Range of the error of releases of their own.
+        units : ClassArrivals
+            Arrivals of the class.
+        night : int
+            Number of the night, from 1.
         """
 
     def has_opened(self, n: int) -> bool:
-        """Return whether records are held back no more after n."""
+        """Return whether records are held back no more after n.
+
+        Parameters
+        ----------
+        n : int
+            Number of records of the class.
+        """
 
 
 FORECASTS = Registry[Callable[[ReleaseConfig], NightsForecast]]("forecasts", {}, word="forecast")
-"""What foresees a release with a table of that key."""
+"""Forecasts of a release with a table of that key."""
 
 
 def _nights_of(config: ReleaseConfig) -> NightsForecast | None:
@@ -302,7 +402,7 @@ LADDER = (0.25, 0.5, 1.0, 2.0, 4.0)
 SHOWN_SIZES, NIGHTLY = (50, 200, 1000, 5000), (5, 20, 100)
 """Images or persons of a class, and new ones a night, that are shown where none are given."""
 Affords = Callable[[Budget], int]
-"""How many releases at a charge an account pays for."""
+"""Function of a charge to the number of releases that an account pays for."""
 MOST_PREDICTED, MOST_NIGHTS = 10**12, 100_000
 """Most images or persons of a class, in all and a night, and most nights, of a prediction: as many
 as a document may have, and a stream."""
@@ -321,7 +421,7 @@ class BudgetPrice:
     value : float
         The config's ``budget``.
     charge : Budget
-        What the account pays, and what one person is promised.
+        Budget that the account pays, and that one person is promised.
     epsilon, delta : float
         The (ε, δ) that the charge implies.
     advantage : float
@@ -329,7 +429,7 @@ class BudgetPrice:
     success : str
         The same in per cent, rounded up: guessing has 50.
     nights : int or None
-        For how many nights the account lasts; None where it is not known.
+        Number of nights that the account lasts for; None where it is not known.
     """
 
     value: float
@@ -347,7 +447,7 @@ USES = ("nothing", "large differences", "comparisons, classifiers", "small chang
 
 @dataclass(frozen=True)
 class ErrorForecast:
-    """What the released mean of n records is expected to be off by.
+    """Forecast of the error of the released mean of n records.
 
     Attributes
     ----------
@@ -358,7 +458,7 @@ class ErrorForecast:
     radius : float or None
         95 of 100 releases have an error of at most this, where the error is in the range.
     use : int
-        What it is likely usable for (`covdp.inference.verdict`).
+        Number of its likely use (`covdp.inference.verdict`).
     """
 
     n: int
@@ -377,7 +477,21 @@ class ErrorForecast:
 
 @dataclass(frozen=True)
 class ClassForecast:
-    """One class: by budget, as `Forecast.prices`; by night; and what `error` needs."""
+    """One class: by budget, as `Forecast.prices`; by night; and what `error` needs.
+
+    Attributes
+    ----------
+    name : str
+        Name of the class.
+    by_budget : tuple of ErrorForecast
+        Error at each budget, in the order of `Forecast.prices`.
+    by_night : tuple of ErrorForecast
+        Error at the config's budget, on each night that is shown.
+    needed : float or None
+        Least budget with which the error is as asked for; None where none is.
+    opening : int or None
+        Night of the first mean; None before the horizon.
+    """
 
     name: str
     by_budget: tuple[ErrorForecast, ...]
@@ -388,33 +502,36 @@ class ClassForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """All of it.
+    """Forecast of a release, or of a stream.
 
     Attributes
     ----------
     name, population, unit, descriptor, manifold, definition : str
-        As the config says; the privacy unit is that of the card.
+        Settings as the config says; the privacy unit is that of the card.
     dimension : int
         Numbers of a released mean.
     diameter : float
-        How far apart two records can be, which errors compare with.
+        Largest distance of two records, which errors compare with.
     horizon : int or None
         Nights of a stream, else None.
     night : int
         The night that is foreseen.
     prices : tuple of BudgetPrice
-        By budget.
+        Prices of the budgets that are shown.
     nights : tuple of int
         Nights that are shown; none where only the first is asked for.
     totals : tuple of Budget
-        What is charged up to each.
+        Charges up to each of these nights.
     error : float or None
-        What was asked for, and ``needed`` the least budget with which no class has more.
+        Error that was asked for.
+    needed : float or None
+        Least budget with which no class has a larger error; None where there is none.
     classes : tuple of ClassForecast
+        Forecast of each class.
     verdict : tuple of str
-        What the means are likely usable for at the config's budget, sentence by sentence.
+        Sentences on what the means are likely usable for at the config's budget.
     meaning : tuple of str
-        What the numbers mean and where that was measured.
+        Sentences on what the numbers mean, and where that was measured.
     """
 
     name: str
@@ -439,7 +556,21 @@ class Forecast:
 
 @dataclass(frozen=True)
 class ForecastRequest:
-    """Class sizes or their `total`, arrivals, nights and an error to reach, besides the config."""
+    """Class sizes or their `total`, arrivals, nights and an error to reach, besides the config.
+
+    Attributes
+    ----------
+    sizes : mapping of str to int
+        Number of images, or persons, of each class.
+    total : int or None
+        Number of all classes together, if labels are secret.
+    per_night : int or None
+        Number that comes each night, in each class.
+    nights : int or None
+        Night that is foreseen.
+    error : float or None
+        Distance that the upper end of the range is to reach.
+    """
 
     sizes: Mapping[str, int]
     total: int | None = None
@@ -455,7 +586,19 @@ class ForecastRequest:
 
 
 def require_count(name: str, count: int | None, least: int, most: int) -> None:
-    """Raise `ConfigError` where a number that is asked about is out of range."""
+    """Raise `ConfigError` where a number that is asked about is out of range.
+
+    Parameters
+    ----------
+    name : str
+        Name of the option.
+    count : int or None
+        Number that is given.
+    least : int
+        Least number that is accepted.
+    most : int
+        Largest number that is accepted.
+    """
     if count is not None and not least <= count <= most:
         raise ConfigError(
             f"{name} must be {least} to {most:,}, found {count}; correct it, or leave it out"
@@ -470,11 +613,11 @@ def forecast(
     Parameters
     ----------
     config : ReleaseConfig
-        Its settings; the card must be found, images need not.
+        Settings of the release; the card must be found, images need not.
     request : ForecastRequest
-        What else is public.
+        Public numbers besides the config.
     affords : callable, optional
-        How many more releases at a charge the account pays for.
+        Function of a charge to the number of releases that the account pays for.
 
     Raises
     ------
@@ -638,12 +781,28 @@ def expected_uses(
 
 
 def likely_verdict(config: ReleaseConfig, n: int, *, best: bool = False) -> Verdict:
-    """Return what the mean of n records of a release is likely usable for, or at `best`."""
+    """Return what the mean of n records of a release is likely usable for, or at `best`.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    n : int
+        Number of records of the class.
+    best : bool
+        True to judge by the lower end of the range of the error.
+    """
     return _ends(config, config.card)._verdict("", ClassArrivals(n), 1, best=best)
 
 
 def is_foreseen(plan: Plan) -> bool:
-    """Return whether all noise of a plan is Gaussian: else n·μ alone does not say the error."""
+    """Return whether all noise of a plan is Gaussian: else n·μ alone does not say the error.
+
+    Parameters
+    ----------
+    plan : Plan
+        Plan of spending.
+    """
     return not isinstance(plan, SinglePlan) or MECHANISMS[plan.mechanism].hardened is not None
 
 
@@ -739,9 +898,9 @@ def least_budget(high: Callable[[float], float], error: float, start: float) -> 
         Budget to upper end, infinite where nothing is released. It falls, but for steps up that
         are smaller than what it falls by in a factor of `SEARCH_FACTOR`.
     error : float
-        What is to be reached.
+        Error that is to be reached.
     start : float
-        A budget to begin with.
+        Budget to begin with.
     """
     from scipy.optimize import brentq
 

@@ -65,7 +65,7 @@ SAME_MEANS = (
 PIXEL_RULES = ("window", "fit")
 """The same, where they are known: of files, of which the card says how they become pixels."""
 Ours = WrapValidator(lambda value, check, info: value if info.context else check(value))
-"""What is not checked in a document of our own."""
+"""Validator of what is not checked in a document of our own."""
 Name = Annotated[str, Field(strict=True, max_length=1000), AfterValidator(_printable), Ours]
 Sentence = Annotated[str, Field(strict=True, max_length=100_000), Ours]
 Count: TypeAlias = Annotated[int, arrays.COUNT]
@@ -90,7 +90,7 @@ class StreamPart(BaseModel):
 
 
 class SettingsPart(BaseModel):
-    """What was released, and how: the config, the size of the images, and the version."""
+    """Settings of a release: the config, the size of the images, and the version."""
 
     name: Name
     title: Name
@@ -135,12 +135,12 @@ class SettingsPart(BaseModel):
 
     @property
     def secret(self) -> bool:
-        """Whether it is protected in which class an image or person is."""
+        """True if it is protected in which class an image or person is."""
         return self.labels == "secret"
 
     @property
     def promise(self) -> Budget:
-        """What is promised to one image or person, in all classes it may be in."""
+        """Promise to one image or person, for all classes it may be in."""
         return repeat(budget_from(self.definition, self.budget), self.classes_per_person or 1)
 
     @property
@@ -158,7 +158,7 @@ class SettingsPart(BaseModel):
 
     @property
     def is_safe(self) -> bool:
-        """Whether its noise is safe to publish."""
+        """True if its noise is safe to publish."""
         return self.noise == "hardened"
 
 
@@ -180,7 +180,7 @@ class AccountPart(BaseModel):
 
 
 class CostPart(BaseModel):
-    """What a draw of noise is for, its Δ, σ and the ρ-zCDP that the source of noise certifies."""
+    """Purpose of a draw of noise, its Δ, σ and the ρ-zCDP that the source of noise certifies."""
 
     step: Name
     sensitivity: Size
@@ -189,7 +189,7 @@ class CostPart(BaseModel):
 
 
 class ReleasedEntry(BaseModel):
-    """What regions, tests and classifiers read of a class of a release."""
+    """Entry of a class of a release, as regions, tests and classifiers read it."""
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
@@ -199,12 +199,12 @@ class ReleasedEntry(BaseModel):
 
     @cached_property
     def manifold(self) -> Manifold:
-        """Where the mean is."""
+        """Manifold of the mean."""
         return manifold_named(self.manifold_name, len(self.coordinates))
 
     @property
     def space(self) -> Manifold:
-        """Where it was drawn: the chart of a flat manifold, as matrices may not hold its points."""
+        """Manifold of the draw: the chart of a flat one, as matrices may not hold its points."""
         return chart_of(self.manifold)
 
     @property
@@ -214,7 +214,7 @@ class ReleasedEntry(BaseModel):
 
     @cached_property
     def noisy_moments(self) -> NoisyMoments:
-        """What the last round released, its base a point of `space`.
+        """Numbers that the last round released, the base a point of `space`.
 
         Raises
         ------
@@ -227,7 +227,7 @@ class ReleasedEntry(BaseModel):
 
 
 class NamedPart(BaseModel):
-    """What a class of a release and that of a night have in common: its name, and what it cost."""
+    """Common part of a class of a release and that of a night: its name, and what it cost."""
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
@@ -240,7 +240,7 @@ class NamedPart(BaseModel):
 
 
 class StatedEntry(Protocol):
-    """What regions and tests read of a class of another document than that of a release.
+    """Entry of a class of another document than that of a release, as regions and tests read it.
 
     Attributes
     ----------
@@ -249,7 +249,7 @@ class StatedEntry(Protocol):
     n_sd : float
         Standard deviation of its noise.
     coordinates : array, shape (d,), or None
-        Of the mean; None before there is one.
+        Coordinates of the mean; None before there is one.
     """
 
     n: int
@@ -258,7 +258,7 @@ class StatedEntry(Protocol):
 
     @property
     def manifold(self) -> Manifold:
-        """Where the mean is: a flat manifold."""
+        """Manifold of the mean, a flat one."""
 
     @property
     def space(self) -> Manifold:
@@ -270,19 +270,19 @@ class StatedEntry(Protocol):
 
     @property
     def noisy_moments(self) -> NoisyMoments:
-        """What the part of the mean with the most records says of these."""
+        """Released numbers of the part of the mean with the most records."""
 
     @property
     def offered(self) -> bool:
-        """Whether it has a region."""
+        """True if it has a region."""
 
     @property
     def refusal(self) -> str:
-        """Why it has no region and no test, in words; "" where it has."""
+        """Reason why it has no region and no test; "" where it has."""
 
     @property
     def clipping(self) -> float:
-        """How far clipping may have moved the mean at most."""
+        """Largest distance by which clipping may have moved the mean."""
 
     @property
     def noise(self) -> FloatArray:
@@ -293,7 +293,13 @@ class StatedEntry(Protocol):
         """The share of each part in the mean, and what it released; none without a mean."""
 
     def shape_of(self, of: Literal["sample", "population"]) -> FloatArray:
-        """Return the covariance of all of the error against the mean of either, (d, d)."""
+        """Return the covariance of all of the error against the mean of either, (d, d).
+
+        Parameters
+        ----------
+        of : {"sample", "population"}
+            Mean of the records, or of the population they were drawn from.
+        """
 
 
 class StatedClass(StatedEntry, Protocol):
@@ -309,7 +315,7 @@ class StatedClass(StatedEntry, Protocol):
 
     @property
     def counts(self) -> Sequence[str]:
-        """How many records there are, in words."""
+        """Number of records, in words."""
 
 
 class ClassPart(ReleasedEntry, NamedPart):
@@ -331,18 +337,26 @@ ClassEntry: TypeAlias = ClassPart | StatedClass
 
 
 class OpeningPlan(Protocol):
-    """How records are held back until there are enough of a class."""
+    """Plan by which records are held back until there are enough of a class."""
 
     @property
     def first_mean(self) -> int:
         """Number of records of a class at which its first mean is released."""
 
     def enough(self, units: float, released: float) -> float:
-        """Return how many records there are when the mean is of `units` or more of them."""
+        """Return how many records there are when the mean is of `units` or more of them.
+
+        Parameters
+        ----------
+        units : float
+            Number of records that the mean is to be of.
+        released : float
+            Number of records that the latest mean is of.
+        """
 
 
 class Document(BaseModel):
-    """What the documents of all releases have in common."""
+    """Common part of the documents of all releases."""
 
     page: ClassVar[str] = "release"
     what: ClassVar[str] = "document of a release"
@@ -357,20 +371,28 @@ class Document(BaseModel):
 
         @property
         def classes(self) -> Sequence[ClassEntry]:
-            """What was released of each class."""
+            """Released values of each class."""
 
     @property
     def plan(self) -> OpeningPlan | None:
-        """How records are held back; None where none are."""
+        """Plan by which records are held back; None where none are."""
         return None
 
     def price_in_words(self, paid: str, left: str) -> list[str]:
-        """Return what it cost and what was left then, line by line."""
+        """Return what it cost and what was left then, line by line.
+
+        Parameters
+        ----------
+        paid : str
+            Words for the charge.
+        left : str
+            Words for what was left after it.
+        """
         return [f"Paid: {paid}. Left: {left}, {self.account.releases_left} more like this."]
 
     @property
     def progress(self) -> str:
-        """How far what it is a part of has come, in words; "" of a release."""
+        """Progress of the stream that it is a part of, in words; "" of a release."""
         return ""
 
 
@@ -386,7 +408,7 @@ class ReleaseDocument(Document):
 DOCUMENTS = Registry[type[Document]]("documents", {}, word="document")
 """Documents of add-ons, by the field that none of a release has."""
 ENTRIES = Registry[Any]("entries", {}, word="entry")
-"""What is read of a class of these, by a field that none of a release's has."""
+"""Entries that are read of a class of these, by a field that none of a release's has."""
 
 
 def json_schema() -> dict[str, Any]:
@@ -399,17 +421,34 @@ def json_schema() -> dict[str, Any]:
 
 
 def as_json(part: BaseModel) -> dict[str, Any]:
-    """Return a document, or a part of one, as JSON values."""
+    """Return a document, or a part of one, as JSON values.
+
+    Parameters
+    ----------
+    part : BaseModel
+        Document, or a part of one.
+    """
     return part.model_dump(exclude_unset=True, warnings=False, by_alias=True)
 
 
 def serialised(document: BaseModel) -> bytes:
-    """Return JSON in UTF-8; a number that JSON does not have, such as NaN, is an error."""
+    """Return JSON in UTF-8; a number that JSON does not have, such as NaN, is an error.
+
+    Parameters
+    ----------
+    document : BaseModel
+        Document.
+    """
     return json.dumps(as_json(document), sort_keys=True, allow_nan=False).encode()
 
 
 def read_ours(values: Any) -> Document:
     """Return a document of our own, whatever its noise made of it.
+
+    Parameters
+    ----------
+    values : object
+        JSON values of the document.
 
     Raises
     ------
@@ -420,12 +459,24 @@ def read_ours(values: Any) -> Document:
 
 
 def read_settings(values: Any) -> SettingsPart:
-    """Return settings of our own, or those in the query of a stream, of which some may be null."""
+    """Return settings of our own, or those in the query of a stream, of which some may be null.
+
+    Parameters
+    ----------
+    values : object
+        JSON values of the settings.
+    """
     return SettingsPart.model_validate(values, context=UNCHECKED)
 
 
 def model_of(values: Any) -> type[Document]:
-    """Return what a document is; raise `ConfigError` where the add-on that knows it is missing."""
+    """Return the model of a document; raise `ConfigError` where its add-on is missing.
+
+    Parameters
+    ----------
+    values : object
+        JSON values of the document.
+    """
     if not isinstance(values, dict):
         return ReleaseDocument
     name = next((name for name in DOCUMENTS.own() if name in values), None)
@@ -436,6 +487,11 @@ def model_of(values: Any) -> type[Document]:
 
 def read_entry(values: Mapping[str, Any]) -> ReleasedEntry | StatedEntry:
     """Return what is read of an entry of ``classes``, of a release or of a night, unchecked.
+
+    Parameters
+    ----------
+    values : mapping of str to object
+        JSON values of the entry.
 
     Raises
     ------
@@ -454,7 +510,13 @@ def read_entry(values: Mapping[str, Any]) -> ReleasedEntry | StatedEntry:
 
 
 def first_fault(error: ValidationError) -> str:
-    """Return where a model does not fit first, and why."""
+    """Return where a model does not fit first, and why.
+
+    Parameters
+    ----------
+    error : ValidationError
+        Error that tells how values do not fit a model.
+    """
     first = error.errors(include_url=False, include_input=False)[0]
     own = {"missing": "it is missing", "model_type": "it must be an object, { … } in JSON"}
     reason = own.get(first["type"], first["msg"]).removeprefix("Value error, ")
@@ -462,13 +524,28 @@ def first_fault(error: ValidationError) -> str:
 
 
 def point_at(manifold: Manifold, coordinates: FloatArray) -> Point:
-    """Return the point of `chart_of(manifold)` that has some coordinates at the origin."""
+    """Return the point of `chart_of(manifold)` that has some coordinates at the origin.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold of the mean.
+    coordinates : array, shape (d,)
+        Coordinates at the origin.
+    """
     space = chart_of(manifold)
     return space.exp(space.origin, coordinates)
 
 
 def manifold_named(name: str, dim: int) -> Manifold:
     """Return the manifold of dimension `dim` that a document names.
+
+    Parameters
+    ----------
+    name : str
+        Name of the manifold.
+    dim : int
+        Dimension of the manifold.
 
     Raises
     ------

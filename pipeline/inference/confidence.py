@@ -83,11 +83,11 @@ from covdp.mean.noisy_moments import clipping_bound, covariance
 from covdp.schema import ReleasedEntry
 
 SHAPES_TRIED = 24
-"""How many ω are tried."""
+"""Number of weights ω that are tried."""
 NODES = 64
-"""Of the quadrature over g."""
+"""Nodes of the quadrature over g."""
 BRACKET_SLACK = 1e-6
-"""What may be wrong, relatively, with the bracket of a quantile, by rounding."""
+"""Relative error of the bracket of a quantile that rounding may have."""
 FARTHEST_SD = 9.0
 """Standard deviations of g beyond which it is taken to be never: once in 10¹⁸."""
 
@@ -111,7 +111,13 @@ class ErrorLaw(NamedTuple):
     rest: float = 0.0
 
     def cdf(self, value: float) -> float:
-        """Return how likely it is at most `value`."""
+        """Return how likely it is at most `value`.
+
+        Parameters
+        ----------
+        value : float
+            Value of the variable, 0 or more.
+        """
         if self.weight == 1.0:
             return float(_cdf(value, self.dim, self.line + self.rest))
         centre, end = math.sqrt(self.line), math.sqrt(max(value, 0.0) / self.weight)
@@ -135,6 +141,11 @@ class ErrorLaw(NamedTuple):
 
         It is between min(ω, 1) and max(ω, 1) times that of g² + h. The cube root of a χ² is nearly
         normal (Wilson and Hilferty 1931), so Φ⁻¹ of its level is nearly linear there.
+
+        Parameters
+        ----------
+        level : float
+            Probability, between 0 and 1.
         """
         equal = _ppf(level, self.dim, self.line + self.rest)
         if self.weight == 1.0:
@@ -181,12 +192,12 @@ def ellipsoid(
     Parameters
     ----------
     observed : NoisyMoments
-        What was released: its axes, its noise, and its bounds l and r.
+        Released numbers: axes, noise, and the bounds l and r.
     scatter : array, shape (d, d), or None
         Covariance of the mean of a sample, in coordinates at the base, for the population's mean;
         None for that of the very records.
     level : float
-        At which a quantile is to be taken.
+        Level at which a quantile is to be taken.
     """
     d, lines, axes = len(observed.axes), observed.lines, observed.axes
     noise, back = observed.sigma**2 * np.eye(d), np.linalg.inv(axes)
@@ -233,8 +244,9 @@ class ConfidenceRegion:
     Attributes
     ----------
     manifold : Manifold
+        Manifold of the mean.
     offered : bool
-        Whether the rule for offering one is met; where it is not, the region may be too small.
+        True if the rule for offering a region is met; if it is not, the region may be too small.
     place : array, shape (*space.point_shape)
         The released mean, in the chart of a flat manifold.
     covariance : array, shape (d, d)
@@ -242,9 +254,9 @@ class ConfidenceRegion:
     level : float
         Confidence.
     law : ErrorLaw
-        Of uᵀW⁻¹u, at worst.
+        Law of uᵀW⁻¹u, at worst.
     clipping : float
-        How far clipping may have moved the mean at most, in distance; it is in the region.
+        Largest distance by which clipping may have moved the mean; it is in the region.
     """
 
     manifold: Manifold
@@ -257,7 +269,7 @@ class ConfidenceRegion:
 
     @property
     def space(self) -> Manifold:
-        """Where it is: the chart of a flat manifold, as matrices may not hold its points."""
+        """Manifold it is in: the chart of a flat one, as matrices may not hold its points."""
         return chart_of(self.manifold)
 
     @property
@@ -276,7 +288,13 @@ class ConfidenceRegion:
         return math.sqrt(self.quantile * float(np.trace(self.covariance)) / self.manifold.dim)
 
     def contains(self, points: Point) -> NDArray[np.bool_]:
-        """Return whether points, (..., *point_shape), are in the region, (...)."""
+        """Return whether points, (..., *point_shape), are in the region, (...).
+
+        Parameters
+        ----------
+        points : array, shape (..., *point_shape)
+            Points of the manifold, or of its chart.
+        """
         return np.asarray(self._lengths(points) <= self.quantile)
 
     def share_of_way(self, points: Point) -> FloatArray:
@@ -285,11 +303,22 @@ class ConfidenceRegion:
         On the way to log(centre, x) = u it ends at t·u with t²·uᵀW⁻¹u = q: t = √(q/uᵀW⁻¹u), which
         is 1 at least where `contains` holds. It is not the radius over the distance, as half-axes
         may be several times as long as their root mean square.
+
+        Parameters
+        ----------
+        points : array, shape (..., *point_shape)
+            Points of the manifold, or of its chart.
         """
         return np.asarray(np.sqrt(self.quantile / self._lengths(points)))
 
     def reach(self, points: Point) -> FloatArray:
-        """Return at which level points, (..., *point_shape), would be on its edge, (...)."""
+        """Return at which level points, (..., *point_shape), would be on its edge, (...).
+
+        Parameters
+        ----------
+        points : array, shape (..., *point_shape)
+            Points of the manifold, or of its chart.
+        """
         return np.asarray(np.vectorize(self.law.cdf, otypes=[float])(self._lengths(points)))
 
     def _lengths(self, points: Point) -> FloatArray:
@@ -307,13 +336,13 @@ def region(
 
     Parameters
     ----------
-    released : Release or mapping
-        What `private_mean` returned first, or an entry of ``classes`` in the document of a release
-        or of a night: then of the mean of all records of the stream so far.
+    released : Released
+        Release that `private_mean` returned first, or an entry of ``classes`` in the document of a
+        release or of a night: then of the mean of all records of the stream so far.
     level : float
         Confidence, between 0 and 1.
     of : {"sample", "population"}
-        Of the records of the release; or of what they were drawn from, each by itself.
+        Mean of the records of the release; or of the population that each was drawn from.
 
     Raises
     ------
@@ -341,6 +370,12 @@ def region(
 
 
 def check_level(level: float) -> None:
-    """Raise `ConfigError` unless a confidence is between 0 and 1."""
+    """Raise `ConfigError` unless a confidence is between 0 and 1.
+
+    Parameters
+    ----------
+    level : float
+        Confidence.
+    """
     if not 0.0 < level < 1.0:
         raise ConfigError(f"a level must be between 0 and 1, found {level:g}; 0.95 is usual")

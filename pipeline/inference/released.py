@@ -16,14 +16,19 @@ from covdp.mean import NoisyMoments, Release
 from covdp.schema import ReleasedEntry, StatedEntry, read_entry
 
 Entry: TypeAlias = Release | ReleasedEntry | StatedEntry
-"""What `private_mean` returned first, or an entry of ``classes`` of the document of a release or of
-a night: then the mean of all records of the stream so far."""
+"""Release that `private_mean` returned first, or an entry of ``classes`` of the document of a
+release or of a night: then the mean of all records of the stream so far."""
 Released: TypeAlias = Entry | Mapping[str, Any]
 """The same, or the entry as JSON gave it."""
 
 
 def read_released(released: Released) -> Entry:
     """Return a released class; an entry of a document that JSON gave is read.
+
+    Parameters
+    ----------
+    released : Released
+        Release, or entry of a document.
 
     Raises
     ------
@@ -47,7 +52,19 @@ COORDINATE_STEP = 1e-5
 
 
 def chart_jacobian(manifold: Manifold, base: Point, place: FloatArray, target: Point) -> FloatArray:
-    """Return how coordinates at `base`, near `place`, become those at `target`, (d, d)."""
+    """Return how coordinates at `base`, near `place`, become those at `target`, (d, d).
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold of the mean.
+    base : array, shape (*space.point_shape)
+        Point at which the coordinates are.
+    place : array, shape (d,)
+        Coordinates of the point near which they change.
+    target : array, shape (*space.point_shape)
+        Point at which the new coordinates are.
+    """
     if manifold.flat:
         return np.eye(manifold.dim)
     steps = COORDINATE_STEP * np.eye(manifold.dim)
@@ -58,12 +75,24 @@ def chart_jacobian(manifold: Manifold, base: Point, place: FloatArray, target: P
 
 
 def is_offered(observed: NoisyMoments) -> bool:
-    """Return whether the rule for offering a region is met."""
+    """Return whether the rule for offering a region is met.
+
+    Parameters
+    ----------
+    observed : NoisyMoments
+        Released numbers of the class.
+    """
     return not region_refusal(observed)
 
 
 def region_refusal(observed: NoisyMoments) -> str:
-    """Return why no region is available, in words; "" where one is."""
+    """Return why no region is available, in words; "" where one is.
+
+    Parameters
+    ----------
+    observed : NoisyMoments
+        Released numbers of the class.
+    """
     if observed.n < COUNT_SDS * observed.n_sd:
         return (
             f"its count is less than {COUNT_SDS:g} standard deviations of its noise, so there may "
@@ -82,7 +111,13 @@ def region_refusal(observed: NoisyMoments) -> str:
 
 
 def two_digits(value: float) -> str:
-    """Return a number rounded up to two digits."""
+    """Return a number rounded up to two digits.
+
+    Parameters
+    ----------
+    value : float
+        Number, above 0.
+    """
     step = 10.0 ** (math.floor(math.log10(max(value, 1e-9))) - 1)
     return f"{math.ceil(value / step - 1e-9) * step:,.10g}"
 
@@ -92,6 +127,11 @@ def certainty_refusal(released: Entry) -> str:
 
     That is asked first: a mean without one may be noise of any size, which has no logarithm in
     double precision.
+
+    Parameters
+    ----------
+    released : Entry
+        Release, or entry of a document that was read.
     """
     if isinstance(released, Release | ReleasedEntry):
         return region_refusal(released.noisy_moments)

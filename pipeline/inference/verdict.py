@@ -50,25 +50,26 @@ SHARES = {LARGE: 1.0, COMPARISONS: 0.25, SMALL: 0.05}
 """Largest error with which a mean has a use, as a share of a usual difference: where a region is
 available; else half of that of `LARGE`, and no other use."""
 ROOM = 1.25
-"""How much more than a region needs is asked for where a mean is not usable."""
+"""Factor on what a region needs that is asked for where a mean is not usable."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the mean of a class is usable for.
+    """Judgement on the use of the mean of a class.
 
     Attributes
     ----------
     name : str
+        Name of the class.
     n, n_sd : float
-        How many images or persons, and the standard deviation of that number.
+        Number of images or persons, and its standard deviation.
     use : int
         One of `NOTHING`, `LARGE`, `COMPARISONS` and `SMALL`.
     share : float or None
-        Its error as a share of a usual difference between classes; None without a mean.
+        Error as a share of a usual difference between classes; None without a mean.
     factor : float
-        How many times n or μ are needed for the next use; 1 where there is none, or where the count
-        may be of no images.
+        Multiple of n or μ that is needed for the next use; 1 where there is none, or where the
+        count may be of no images.
     """
 
     name: str
@@ -80,12 +81,12 @@ class Verdict:
 
     @property
     def uncounted(self) -> bool:
-        """Whether its count may be of no images or persons: it is all noise."""
+        """True if its count may be of no images or persons: it is all noise."""
         return self.n < COUNT_SDS * self.n_sd
 
     @property
     def needed(self) -> float:
-        """How many images or persons are needed for the next use.
+        """Number of images or persons that are needed for the next use.
 
         A class of none has sums that are divided by 1.
         """
@@ -96,6 +97,13 @@ def usual_difference(manifold: Manifold, side: int) -> float:
     """Return how far usual classes are apart: what a gain of `USUAL_GAIN` does to the identity.
 
     `side` is that of the descriptor's matrices.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold of the descriptor.
+    side : int
+        Side of the descriptor's matrices.
     """
     return float(manifold.dist(np.eye(side), USUAL_GAIN**2 * np.eye(side)))
 
@@ -114,16 +122,20 @@ def verdict_of(
 
     Parameters
     ----------
-    name, n, n_sd
-        As in `Verdict`.
+    name : str
+        Name of the class.
+    n : float
+        Number of images or persons.
     share : float or None
         Error as a share of `usual_difference`; None where there is no mean.
     sigma : float or None
         Noise of the vectors of the last round; None of a mean of one draw.
     offered : bool
-        Whether a region is.
+        True if a region is available.
+    n_sd : float
+        Standard deviation of that number.
     plan : OpeningPlan, optional
-        How records are held back.
+        Plan by which records are held back.
     """
     nothing = Verdict(name, n, n_sd, NOTHING, share, 1.0)
     if share is None or nothing.uncounted:  # no budget makes a mean of no images
@@ -141,12 +153,26 @@ def verdict_of(
 
 
 def verdicts(rows: Sequence[ClassEntry], plan: OpeningPlan | None = None) -> list[Verdict]:
-    """Return what the mean of each class of a release, or of a night by a plan, is usable for."""
+    """Return what the mean of each class of a release, or of a night by a plan, is usable for.
+
+    Parameters
+    ----------
+    rows : sequence of ClassEntry
+        Entries of the classes.
+    plan : OpeningPlan, optional
+        Plan by which records are held back.
+    """
     return [_verdict(row, plan) for row in rows]
 
 
 def is_usable(row: ClassEntry) -> bool:
-    """Return whether the mean of a class is usable: no other is drawn."""
+    """Return whether the mean of a class is usable: no other is drawn.
+
+    Parameters
+    ----------
+    row : ClassEntry
+        Entry of the class.
+    """
     return _verdict(row).use != NOTHING
 
 
@@ -166,6 +192,14 @@ def _verdict(row: ClassEntry, plan: OpeningPlan | None = None) -> Verdict:
 
 
 def size_in_words(n: float, deviation: float) -> str:
-    """Return a number of images or persons, with its standard deviation where it has one."""
+    """Return a number of images or persons, with its standard deviation where it has one.
+
+    Parameters
+    ----------
+    n : float
+        Number of images or persons.
+    deviation : float
+        Standard deviation of that number; 0 where it is exact.
+    """
     noise = f"{deviation:.2g}" if deviation < 99.5 else f"{deviation:,.0f}"
     return f"{n:,.0f} ± {noise}" if deviation else f"{n:,.0f}"

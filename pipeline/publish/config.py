@@ -76,7 +76,7 @@ def _plain(clean: Callable[[str], str]) -> AfterValidator:
 
 
 class NightsPlan(OpeningPlan, Protocol):
-    """How a release is spread over nights."""
+    """Plan by which a release is spread over nights."""
 
     @property
     def horizon(self) -> int:
@@ -95,44 +95,110 @@ class ReleaseTable(Record):
 
     @classmethod
     def under(cls, key: str) -> "type[ReleaseTable]":
-        """Return the table of a key."""
+        """Return the table of a key.
+
+        Parameters
+        ----------
+        key : str
+            Key under which the table stands.
+        """
         return RELEASE_TABLES.get(key, cls)
 
     @abstractmethod
     def plan_of(self, cost: Budget, *, secret: bool) -> NightsPlan:
-        """Return how a cost is spread over nights; `secret` says whether labels are."""
+        """Return the plan by which it is spread over nights.
+
+        Parameters
+        ----------
+        cost : Budget
+            Charge for all nights.
+        secret : bool
+            True if labels are secret.
+        """
 
     @abstractmethod
     def check(self, name: str, manifold: str, *, usual: bool) -> None:
         """Raise `ConfigError` for settings that such a release has not.
 
-        `usual` says whether it is planned as releases are where nothing is said.
+        Parameters
+        ----------
+        name : str
+            Name of the release.
+        manifold : str
+            Name of the manifold.
+        usual : bool
+            True if it is planned as releases are where nothing is said.
         """
 
     @abstractmethod
     def check_card(self, card: Card) -> None:
-        """Raise `ConfigError` for a card of which there is no such release."""
+        """Raise `ConfigError` for a card of which there is no such release.
+
+        Parameters
+        ----------
+        card : Card
+            Card of the images.
+        """
 
     @abstractmethod
     def check_new(self, cost: Budget, dim: int, unit: str, *, secret: bool) -> None:
         """Raise `ConfigError` for what is not to begin, though one that did goes on.
 
-        Of means of dimension `dim`, of images or persons.
+        Parameters
+        ----------
+        cost : Budget
+            Charge for all nights.
+        dim : int
+            Dimension of the means.
+        unit : str
+            Noun for a record: image or person.
+        secret : bool
+            True if labels are secret.
         """
 
     @abstractmethod
     def check_worth(self, config: "ReleaseConfig", most: int, where: str) -> None:
-        """Raise `ConfigError` where so many images or persons, at most, make nothing usable."""
+        """Raise `ConfigError` where so many images or persons, at most, make nothing usable.
+
+        Parameters
+        ----------
+        config : ReleaseConfig
+            Settings of the release.
+        most : int
+            Largest number of images, or persons, that a class may have.
+        where : str
+            Words for where these are counted, for the message.
+        """
 
     @abstractmethod
     def check_account(
         self, config: "ReleaseConfig", ledger: Ledger, *, planned: bool, beside: bool
     ) -> None:
-        """Raise where the account is not to pay, or nothing is due unless it is `planned`."""
+        """Raise where the account is not to pay, or nothing is due unless it is `planned`.
+
+        Parameters
+        ----------
+        config : ReleaseConfig
+            Settings of the release.
+        ledger : Ledger
+            Ledger whose account pays.
+        planned : bool
+            True if the release is planned for a time to come.
+        beside : bool
+            True if it may be paid beside a stream or another name.
+        """
 
     @abstractmethod
     def unfinished(self, config: "ReleaseConfig", ledger: Ledger) -> str | None:
-        """Return the run key of what has to be finished first."""
+        """Return the run key of what has to be finished first.
+
+        Parameters
+        ----------
+        config : ReleaseConfig
+            Settings of the release.
+        ledger : Ledger
+            Ledger whose account pays.
+        """
 
     @abstractmethod
     def release(
@@ -145,23 +211,78 @@ class ReleaseTable(Record):
         beside: bool,
         expect: "Expect | None",
     ) -> bytes:
-        """Release, or return what was released; see `covdp.publish.release.release_once`."""
+        """Release, or return what was released; see `covdp.publish.release.release_once`.
+
+        Parameters
+        ----------
+        config : ReleaseConfig
+            Settings of the release.
+        ledger : Ledger
+            Ledger whose account pays.
+        root : Path or None
+            Data root.
+        store : Place or None
+            Store of descriptors; a private one when None.
+        beside : bool
+            True if it may be paid beside a stream or another name.
+        expect : Expect or None
+            Function that raises where public sizes say that nothing will be usable.
+
+        Returns
+        -------
+        bytes
+            Committed document, JSON in UTF-8.
+        """
 
     @abstractmethod
     def is_stored(self, config: "ReleaseConfig", ledger: Ledger) -> bool:
-        """Return whether the ledger holds the release of the config's run key."""
+        """Return whether the ledger holds the release of the config's run key.
+
+        Parameters
+        ----------
+        config : ReleaseConfig
+            Settings of the release.
+        ledger : Ledger
+            Ledger whose account pays.
+        """
 
     @abstractmethod
     def query(self, classes: Sequence[tuple[int, str, int | None]], card: Card) -> dict[str, Any]:
-        """Return what its query says otherwise than that of other releases."""
+        """Return what its query says otherwise than that of other releases.
+
+        Parameters
+        ----------
+        classes : sequence of tuple
+            Label, name and number of privacy units of each class; None for a number that is secret.
+        card : Card
+            Card of the images.
+        """
 
     @abstractmethod
     def intention(self, config: "ReleaseConfig", ledger: Ledger) -> tuple[str, bool]:
-        """Return what a release would do, and whether it would be paid now."""
+        """Return what a release would do, and whether it would be paid now.
+
+        Parameters
+        ----------
+        config : ReleaseConfig
+            Settings of the release.
+        ledger : Ledger
+            Ledger whose account pays.
+        """
 
     @abstractmethod
     def waiting(self, config: "ReleaseConfig", ledger: Ledger, root: Path | None) -> str:
-        """Return what is there and not in a release that is stored, in words; "" for nothing."""
+        """Return what is there and not in a release that is stored, in words; "" for nothing.
+
+        Parameters
+        ----------
+        config : ReleaseConfig
+            Settings of the release.
+        ledger : Ledger
+            Ledger whose account pays.
+        root : Path or None
+            Data root.
+        """
 
 
 RELEASE_TABLES = Registry[type[ReleaseTable]]("tables", {}, word="table")
@@ -188,26 +309,40 @@ class ReleaseConfig(Record):
     name : str
         Name of the release or stream, and of its files; that of the config when left out. With
         population and card it says which release this is.
+    title : str
+        Title of the page.
     population : str
-        Whose budget in the ledger pays.
+        Population whose budget in the ledger pays.
+    dataset : str
+        Name of the dataset, or path of its card.
     data_root : Path, optional
         Folder of the images, beside the config or absolute.
     file : Path, optional
         File that the config was read from.
+    size : int, optional
+        Side of the images, in pixels; the dataset's least when left out.
+    splits : tuple of {"train", "val", "test"}, optional
+        Splits that images are taken of; all when left out.
     labels : {"secret", "public"}
-        Whether in which class an image is, and how many are, is protected.
+        Protection of labels: ``secret`` protects in which class an image is, and how many are.
+    descriptor : str
+        Name of the descriptor.
+    eta : float
+        Number η that is added to the diagonal of a descriptor.
     manifold : str
-        Where left out, the descriptor's own if it has one.
+        Name of the manifold; the descriptor's own, if it has one, when left out.
+    definition : {"gdp", "zcdp"}
+        Definition of privacy that the budget is in.
     budget : float
-        What this release costs, for all classes together.
+        Cost of this release, for all classes together.
     mechanism : str
-        ``auto``, the adaptive mean, or a name of `covdp mechanisms`.
+        Mechanism: ``auto``, the adaptive mean, or a name of `covdp mechanisms`.
     shares : tuple of float, optional
-        Of ``auto``: mean, shells, mean, shells, mean; sum 1. Where left out, by n·μ.
+        Shares of ``auto``: mean, shells, mean, shells, mean; sum 1. By n·μ when left out.
     noise : {"hardened", "float"}
-        ``float`` accepts, in writing, noise that is not safe to publish.
+        Source of noise; ``float`` accepts, in writing, noise that is not safe to publish.
     run_key : str, optional
-        Which run this is; the date (UTC) when left out.
+        Key of the run; the date (UTC) when left out.
     stream : ReleaseTable, optional
         A release every night that each image or person pays for once, of the add-on for nights.
     images_per_person : int, optional
@@ -251,12 +386,12 @@ class ReleaseConfig(Record):
 
     @property
     def secret(self) -> bool:
-        """Whether it is protected in which class an image or person is."""
+        """True if it is protected in which class an image or person is."""
         return self.labels == "secret"
 
     @property
     def unit(self) -> str:
-        """What one record is, "image" or "person"."""
+        """Privacy unit, "image" or "person"."""
         return "image" if self.classes_per_person is None else "person"
 
     @property
@@ -266,21 +401,26 @@ class ReleaseConfig(Record):
 
     @property
     def cost(self) -> Budget:
-        """What one class costs; of disjoint classes, all of them together."""
+        """Cost of one class; of disjoint classes, of all of them together."""
         return budget_from(self.definition, self.budget)
 
     @property
     def promise(self) -> Budget:
-        """What is promised to one image or person: the cost of all classes it may be in."""
+        """Promise to one image or person: the cost of all classes it may be in."""
         return repeat(self.cost, self.classes_per_person or 1)
 
     @property
     def charge(self) -> Budget:
-        """What the account pays: it protects people, so the cost for all images of one."""
+        """Budget that the account pays: it protects people, so the cost for all images of one."""
         return charge_for(self.cost, self.group, self.classes_per_person or 1)
 
     def of_card(self, card: Card) -> Self:
         """Return this config with what the card protects: only now is `charge` what is due.
+
+        Parameters
+        ----------
+        card : Card
+            Card of the images.
 
         Raises
         ------
@@ -308,22 +448,22 @@ class ReleaseConfig(Record):
 
     @property
     def plan(self) -> Plan:
-        """How the budget is spent: adaptively, or in one draw around the barycentre."""
+        """Plan of spending: adaptively, or in one draw around the barycentre."""
         return release_plan(self.mechanism, hardened=self.hardened, shares=self.shares)
 
     @property
     def source(self) -> Noise:
-        """Where its noise comes from."""
+        """Source of its noise."""
         return NOISES[self.noise]()
 
     @property
     def hardened(self) -> bool:
-        """Whether its noise survives floating point."""
+        """True if its noise survives floating point."""
         return self.source.rng is None
 
     @property
     def nights(self) -> NightsPlan | None:
-        """How it is spread over nights, of a stream."""
+        """Plan by which a stream is spread over nights; None of a release."""
         return None if self.stream is None else self.stream.plan_of(self.cost, secret=self.secret)
 
     @model_validator(mode="after")
@@ -372,6 +512,11 @@ class ReleaseConfig(Record):
         The mean of one record is that record, behind noise as wide as any two are apart: such a
         release is private and says nothing, and its page tells the world of a class of one. Where
         labels are secret nothing tells of such a class, so nothing may be refused for it.
+
+        Parameters
+        ----------
+        counts : mapping of str to int
+            Number of images, or persons, of each class.
         """
         if self.secret:
             return
@@ -396,7 +541,13 @@ class ReleaseConfig(Record):
             self.stream.check_new(self.cost, dim, self.unit, secret=self.secret)
 
     def check_unit(self, source: ImageSource) -> None:
-        """Raise unless the privacy unit of the images is what is paid for."""
+        """Raise unless the privacy unit of the images is what is paid for.
+
+        Parameters
+        ----------
+        source : ImageSource
+            Images that were opened.
+        """
         limit = source.classes_per_person if source.unit == "person" else None
         if limit != self.classes_per_person:
             raise MismatchError(
@@ -411,6 +562,11 @@ class ReleaseConfig(Record):
 
         What may be wrong so far is of the card and the settings; so is a list of `exclude` that
         cannot be read.
+
+        Parameters
+        ----------
+        root : Path or None
+            Data root.
         """
         with suppress(ImageError):  # the digest of a file that is there
             path = fetch(self.card, root or self.data_root, size=self.size, progress=False)
@@ -425,6 +581,18 @@ class ReleaseConfig(Record):
 
         No class is looked at. With secret labels nothing may be refused because a class has no
         image, with public ones `check_sizes` does that.
+
+        Parameters
+        ----------
+        path : Path
+            Folder or file of the images.
+        key : bytes
+            Key of the ledger, under which persons are known.
+
+        Returns
+        -------
+        ImageSource or None
+            Images; None if none is in the splits.
         """
         try:
             source = redact_images(self.file, open_fetched, may_be_empty(self.card), path, key)
@@ -460,7 +628,13 @@ class ReleaseConfig(Record):
         return json.dumps([file, str(where)]), *texts
 
     def store_key(self, images: Path) -> str:
-        """Return the name of the private store of the descriptors of images that are there."""
+        """Return the name of the private store of the descriptors of images that are there.
+
+        Parameters
+        ----------
+        images : Path
+            Folder or file of the images.
+        """
         settings = [self.dataset, self.splits, self.descriptor, self.eta]
         text = json.dumps([str(images.resolve()), *settings])
         return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
@@ -485,7 +659,13 @@ NO_KEYS = {
 
 
 def plain_name(name: str) -> str:
-    """Return a name in plain letters and in its own case, as files and releases have it."""
+    """Return a name in plain letters and in its own case, as files and releases have it.
+
+    Parameters
+    ----------
+    name : str
+        Name with any letters.
+    """
     return re.sub("[^A-Za-z0-9]+", "-", name).strip("-")[:60] or "release"
 
 
@@ -498,6 +678,22 @@ def load_release(
     for, or of now. A card that is not found from the current folder is searched beside the file.
     With `opened` it may be of a stream that has begun, which `check_account` then tells by the
     ledger.
+
+    Parameters
+    ----------
+    path : Path
+        File of the release, in TOML.
+    run_key : str, optional
+        Key of the run.
+    at : datetime, optional
+        Time that the run is planned for.
+    opened : bool
+        True if it may be of a stream that has begun.
+
+    Returns
+    -------
+    ReleaseConfig
+        Settings, with the card of the images.
 
     Raises
     ------
@@ -529,6 +725,11 @@ def ledger_address(address: str | None = None) -> str | Path:
 
     A URL may hold a password, so flows read it here, where it is used: it enters neither their
     parameters nor a log.
+
+    Parameters
+    ----------
+    address : str, optional
+        Address that was given; what COVDP_LEDGER says, else the user's own, when left out.
     """
     import platformdirs
 

@@ -26,7 +26,15 @@ DOCUMENT_SCHEMA = files("covdp.publish").joinpath("document.schema.json")
 
 
 def cost_rows(steps: Iterable[Step], rhos: Iterable[float]) -> list[CostPart]:
-    """Return what each draw of noise cost; ρ is None where nothing certifies it."""
+    """Return what each draw of noise cost; ρ is None where nothing certifies it.
+
+    Parameters
+    ----------
+    steps : iterable of Step
+        Draws of noise.
+    rhos : iterable of float
+        Parameter ρ of zCDP that is certified for each; NaN where none is.
+    """
     return [
         CostPart.model_construct(
             step=step.name,
@@ -43,7 +51,13 @@ NAME_BYTES = 200
 
 
 def check_folder(folder: Path) -> None:
-    """Raise `OutputError` unless a release can be written to `folder`: before it is paid for."""
+    """Raise `OutputError` unless a release can be written to `folder`: before it is paid for.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the results.
+    """
     make_folder(folder / "release")
     if (folder / "report.html").is_dir():
         raise OutputError(
@@ -56,6 +70,18 @@ def write_document(content: bytes, folder: Path) -> Path:
 
     Where that name is taken by another release, or by what is not ours, it gets a number; a
     damaged document is written again.
+
+    Parameters
+    ----------
+    content : bytes
+        Committed document, JSON in UTF-8.
+    folder : Path
+        Folder of the results.
+
+    Returns
+    -------
+    Path
+        Path of the document.
 
     Raises
     ------
@@ -73,14 +99,26 @@ def write_document(content: bytes, folder: Path) -> Path:
 
 
 def read_committed(content: bytes) -> Document | None:
-    """Return the document of a release of ours; None where the bytes are something else."""
+    """Return the document of a release of ours; None where the bytes are something else.
+
+    Parameters
+    ----------
+    content : bytes
+        Bytes that the ledger gave back.
+    """
     with suppress(ValueError, RecursionError):
         return read_ours(json.loads(content))
     return None
 
 
 def read_document(path: Path) -> Document:
-    """Return the document written to `path`; raise `OutputError` when it is damaged."""
+    """Return the document written to `path`; raise `OutputError` when it is damaged.
+
+    Parameters
+    ----------
+    path : Path
+        File of the document.
+    """
     try:
         with open_regular(path) as stream:
             return read_ours(json.load(stream))
@@ -99,7 +137,20 @@ def read_document(path: Path) -> Document:
 
 
 def write_parquet(document: Document, path: Path) -> Path:
-    """Write a document as Parquet, a row a class; its statement and settings are metadata."""
+    """Write a document as Parquet, a row a class; its statement and settings are metadata.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
+    path : Path
+        File that is written.
+
+    Returns
+    -------
+    Path
+        The same path.
+    """
     values = as_json(document)
     return write_release(values.pop("classes"), values, path)
 

@@ -44,7 +44,7 @@ QUANTILES = (0.01, 0.5, 0.99)
 ENTRANTS = Registry[Callable[[Ledger, Sequence[bytes]], Iterable[tuple[PaidStream, int]]]](
     "entered", {}
 )
-"""What some images or persons entered, and how many did, by the kind of a line of an account."""
+"""Streams that some images or persons entered, and their number, by the kind of an account line."""
 
 
 class PreviewedClass(NamedTuple):
@@ -78,18 +78,18 @@ class PreviewedClass(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Preview:
-    """What a release would read, pay and be.
+    """Preview of a release: what it would read, pay and be.
 
     Attributes
     ----------
     config : ReleaseConfig
-        Its settings; of a card alone, those that `covdp start` proposes.
+        Settings of the release; of a card alone, those that `covdp start` proposes.
     card : Card
         The card of the images.
     found : Inspection
         The files.
     classes : tuple of PreviewedClass
-        In the order of the card.
+        Classes in the order of the card.
     persons : int or None
         Number of persons; None where an image is the privacy unit.
     would : str
@@ -108,6 +108,8 @@ class Preview:
         True if no mean is likely usable for anything.
     paste : tuple of str
         Rows to paste, so that the card leaves out what cannot be used.
+    note : str
+        Sentence on who may see the preview.
     """
 
     config: ReleaseConfig
@@ -139,7 +141,7 @@ class Preview:
 
     @property
     def decisions(self) -> tuple[str, ...]:
-        """What somebody must decide or mend before a release is paid."""
+        """Tasks that somebody must decide or mend before a release is paid."""
         faults, odd, copies = (
             len(files) for files in (self.found.faults, self.found.odd, self.found.copies)
         )
@@ -172,7 +174,13 @@ class Preview:
         return {"low": low, "median": median, "high": high, "black": black, "white": white}
 
     def pictures(self, row: PreviewedClass) -> ImageArray:
-        """Return some images of a class as they enter, (m, h, w[, 3])."""
+        """Return some images of a class as they enter, (m, h, w[, 3]).
+
+        Parameters
+        ----------
+        row : PreviewedClass
+            Class of the preview.
+        """
         assert self.found.source is not None
         return np.concatenate(list(middle_slices(self.found.source, row.rows)))
 
@@ -185,11 +193,20 @@ def preview_images(
     Parameters
     ----------
     config : ReleaseConfig
-        The settings; splits are taken as they say.
+        Settings of the release; splits are taken as they say.
     path : Path
-        Where the dataset is.
+        Folder or file of the dataset.
     ledger : Ledger, optional
         Ledger under whose key persons are known.
+
+    Returns
+    -------
+    found : Inspection
+        Files of the dataset.
+    classes : tuple of PreviewedClass
+        Classes in the order of the card.
+    persons : int or None
+        Number of persons; None if an image is the privacy unit.
     """
     found = inspect(config.card, path, None if ledger is None else ledger.person_key())
     people = None if found.source is None else found.source.people
@@ -225,7 +242,15 @@ def _selected(
 
 
 def intention(config: ReleaseConfig, ledger: Ledger) -> tuple[str, bool]:
-    """Return what a release would do, and whether it would be paid now."""
+    """Return what a release would do, and whether it would be paid now.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    ledger : Ledger
+        Ledger whose account pays.
+    """
     name, population, key = config.name, config.population, str(config.run_key)
     cost = equation(config.charge)
     if config.stream is not None:
@@ -241,7 +266,17 @@ def intention(config: ReleaseConfig, ledger: Ledger) -> tuple[str, bool]:
 
 
 def refusals(config: ReleaseConfig, ledger: Ledger, path: Path) -> Iterator[str]:
-    """Yield why account and declaration refuse a release."""
+    """Yield why account and declaration refuse a release.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    ledger : Ledger
+        Ledger whose account pays.
+    path : Path
+        Folder or file of the dataset.
+    """
     asked: Sequence[Callable[[], Any]] = (
         lambda: check_account(config, ledger, beside=False),
         lambda: ledger.check_declared(config.population, config.declared(path)),
@@ -258,6 +293,15 @@ def charged_elsewhere(config: ReleaseConfig, ledger: Ledger, found: Inspection) 
 
     Releases are known by the digest of all their records, or of those of a class, and streams by
     each image or person. With masks only streams are.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    ledger : Ledger
+        Ledger whose account pays.
+    found : Inspection
+        Files of the dataset.
     """
     if found.source is None:
         return
@@ -283,7 +327,15 @@ def charged_elsewhere(config: ReleaseConfig, ledger: Ledger, found: Inspection) 
 
 
 def account_in_words(config: ReleaseConfig, ledger: Ledger) -> str:
-    """Return what the account of a release has; raise `LedgerError` where there is none."""
+    """Return what the account of a release has; raise `LedgerError` where there is none.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    ledger : Ledger
+        Ledger whose account pays.
+    """
     (row,) = ledger.show(config.population)
     left = equation(row.left, 6, left=True) if row.left else "nothing"
     return f"{config.population}: {left} left of {equation(row.budget, 6)}"

@@ -29,14 +29,14 @@ BAND_LEVEL = 0.95
 WIDE = float(ndtri((1.0 + BAND_LEVEL) / 2.0))
 """Standard deviations on each side of them."""
 BIAS, BIAS_OFF, CLIPPED = 2.0, 1.5, 0.49
-"""How often a predicted bias along the contrast axis counts, and off it; and the share of clipped
+"""Weights of a predicted bias along the contrast axis, and off it; and the share of clipped
 records up to which biases are believed: half are where n·μ is below 50, as many as may be.
 
 By hand, of 32 draws a class of `tiles`, PneumoniaMNIST and BreastMNIST: at n·μ from 80 to 2,000
 bands of `oct5` held in 99 to 100 of 100 cases in the log-Euclidean metric, in 91 to 100 in
 log-Cholesky; at n·μ of 40 in 97, at 20 in 91 and at 10 in 76."""
 ALONG = 2.0
-"""How often a predicted squared error counts along the contrast axis.
+"""Weight of a predicted squared error along the contrast axis.
 
 By hand: there it is 0.01 to 0.24 of the whole on PneumoniaMNIST and BreastMNIST; on tissue of
 `tiles`, where dark images are cut off unseen, twice what is predicted in all.
@@ -45,7 +45,7 @@ WIDEST_BAND = math.log(10.0)
 """Half of a band, on a term's own scale, from which on the mean says nothing of the term: a factor
 of 10 to both sides, or a correlation of −0.98 to 0.98."""
 GRADIENT_STEP = 1e-4
-"""Of the differences that stand for a gradient."""
+"""Step of the differences that stand for a gradient."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +55,11 @@ class Mean:
     Attributes
     ----------
     point : array, shape (*space.point_shape), or None
-        In the chart of a flat manifold, else a matrix; None where nothing is released yet.
+        Mean in the chart of a flat manifold, else a matrix; None where nothing is released yet.
     covariance : array, shape (d, d), or None
-        Of its error, in the manifold's coordinates; None where nothing is known of it.
+        Covariance of its error, in the manifold's coordinates; None where nothing is known of it.
     base : array, shape (*space.point_shape), or None
-        Where these coordinates are taken, of a curved manifold; None at the point itself.
+        Point at which these coordinates are, of a curved manifold; None at the point itself.
     near : array, shape (*space.point_shape), or None
         A mean with less noise, at which terms have their gradients; None at the point itself. At a
         noisy one they are noise too, and bands are available where they happen to be small.
@@ -72,11 +72,23 @@ class Mean:
 
 
 NOTHING_READ = Mean(None, None)
-"""What terms are read of where a mean is not usable."""
+"""Mean that terms are read of if one is not usable."""
 
 
 class Reading(NamedTuple):
-    """One term of a mean: nothing where noise is all there is, no band where it is not known."""
+    """One term of a mean: nothing where noise is all there is, no band where it is not known.
+
+    Attributes
+    ----------
+    term : Term
+        Term of the descriptor.
+    value : float or None
+        Value; None where noise is all there is.
+    low : float or None
+        Lower end of the band; None where it is not known.
+    high : float or None
+        Upper end of the band; None where it is not known.
+    """
 
     term: Term
     value: float | None
@@ -86,22 +98,22 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClassReadings:
-    """What a document says of a class, in terms.
+    """Terms of a class, as a document states them.
 
     Attributes
     ----------
     name : str
-        Of the class.
+        Name of the class.
     n : int
         Images or persons behind the mean; of a stream all up to this night.
     n_sd : float
         Standard deviation of the noise of `n`; 0 where it is public.
     usable : bool
-        Whether the mean is: see `covdp.inference.verdict`. Of others terms say nothing.
+        True if the mean is usable: see `covdp.inference.verdict`. Of others terms say nothing.
     mean : Mean or None
-        None where this version does not know the descriptor or the manifold.
+        Mean; None where this version does not know the descriptor or the manifold.
     readings : tuple of Reading
-        What the terms say of it.
+        Value and band of each term.
     """
 
     name: str
@@ -113,14 +125,16 @@ class ClassReadings:
 
 
 class TermReader(NamedTuple):
-    """What reads the means of some settings: their terms, the axes of their noise, and a manifold.
+    """Reader of the means of some settings.
 
     Attributes
     ----------
     terms : tuple of Term
-        What can be stated of the means.
+        Terms that can be stated of the means.
     axes : Frame
+        Axes of the noise.
     manifold : Manifold
+        Manifold of the means.
     """
 
     terms: tuple[Term, ...]
@@ -128,14 +142,26 @@ class TermReader(NamedTuple):
     manifold: Manifold
 
     def read(self, row: ClassEntry) -> ClassReadings:
-        """Return what a document says of a class."""
+        """Return what a document says of a class.
+
+        Parameters
+        ----------
+        row : ClassEntry
+            Entry of the class.
+        """
         usable, mean = is_usable(row), mean_of(row, self.axes, self.manifold)
         terms = read_terms(self.terms, mean if usable else NOTHING_READ, self.manifold)
         return ClassReadings(row.class_name, row.n, row.n_sd, usable, mean, terms)
 
 
 def reader_of(settings: SettingsPart) -> TermReader | None:
-    """Return the reader of means; None where descriptor or manifold is not known here."""
+    """Return the reader of means; None where descriptor or manifold is not known here.
+
+    Parameters
+    ----------
+    settings : SettingsPart
+        Settings of the document.
+    """
     kind, space = DESCRIPTORS.get(settings.descriptor), MANIFOLDS.get(settings.manifold)
     if kind is None or space is None:
         return None
@@ -153,6 +179,17 @@ def read_terms(
     """Return what a mean says in each of some terms, nothing where half a band is `widest`.
 
     A band reaches `WIDE` standard deviations to each side, and ends where values cannot be.
+
+    Parameters
+    ----------
+    terms : sequence of Term
+        Terms of the descriptor.
+    mean : Mean
+        Mean of a class, and what is known of its error.
+    manifold : Manifold
+        Manifold of the mean.
+    widest : float
+        Half of the widest band that is shown, on a term's own scale.
     """
     nothing = tuple(Reading(term, None, None, None) for term in terms)
     if mean.point is None:
@@ -202,10 +239,11 @@ def mean_of(row: ClassEntry, axes: Frame, manifold: Manifold) -> Mean:
     Parameters
     ----------
     row : ClassEntry
-        Of the document's ``classes``.
+        Entry of the document's ``classes``.
     axes : Frame
         `axes_of` its settings.
     manifold : Manifold
+        Manifold of the mean.
     """
     if row.coordinates is None:
         return Mean(None, _predicted(row, axes))
@@ -234,6 +272,11 @@ def stated_bias(moments: NoisyMoments) -> FloatArray:
 
     What overshoots say along the contrast axis counts, though noise may be all of it: a tail of
     dark images is cut off below, and noise covers what is known of it.
+
+    Parameters
+    ----------
+    moments : NoisyMoments
+        Released numbers of the class.
     """
     (up, down, _), (line, rest) = moments.moves[0], moments.predicted_bias
     line = math.hypot(line, float(max(up, down) * moments.length) / BIAS)
@@ -249,6 +292,17 @@ def of_bias(line: float, rest: float, axes: FloatArray, lines: int) -> FloatArra
     term: bands from the covariance of regions are half as wide, and of `cell` in `tiles`, n = 200
     and μ = 1, that of one term held in 39 of 60 draws, all of which have a region, where these held
     in 56.
+
+    Parameters
+    ----------
+    line : float
+        Bias along the contrast axis, in distance.
+    rest : float
+        Bias off it, in distance.
+    axes : array, shape (d, d)
+        Coordinates of one unit of each number, one a row.
+    lines : int
+        Number of leading rows that are along the contrast axis, 0 or 1.
     """
     first, others = axes[:lines], axes[lines:]
     along = first.T @ first / max(float(np.sum(first**2)), 1e-300)
@@ -274,5 +328,13 @@ def _predicted(row: ClassEntry, axes: Frame) -> FloatArray | None:
 
 
 def axes_of(settings: SettingsPart, manifold: Manifold) -> Frame:
-    """Return the axes that the noise of an adaptive mean has, from public settings."""
+    """Return the axes that the noise of an adaptive mean has, from public settings.
+
+    Parameters
+    ----------
+    settings : SettingsPart
+        Settings of the document.
+    manifold : Manifold
+        Manifold of the mean.
+    """
     return prior_frame(default_prior(settings.domain, manifold))

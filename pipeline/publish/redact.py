@@ -44,6 +44,15 @@ def redact_errors(
 
     It takes a function and is no context manager, since what a context manager raises holds the
     cause as its context.
+
+    Parameters
+    ----------
+    work : callable
+        Function over private images.
+    error : CovdpError
+        Error that is raised in place of any other.
+    public : tuple of type
+        Classes of errors that pass, as they tell nothing of an image.
     """
     try:
         return work()
@@ -59,12 +68,30 @@ def redact_errors(
 def redact_images(
     config: Path | None, work: Callable[P, T], /, *args: P.args, **named: P.kwargs
 ) -> T:
-    """Return the result of `work` on the images of the release in the file `config`."""
+    """Return the result of `work` on the images of the release in the file `config`.
+
+    Parameters
+    ----------
+    config : Path or None
+        File of the release; None of one without.
+    work : callable
+        Function over private images.
+    *args : object
+        Arguments of `work`.
+    **named : object
+        Named arguments of `work`.
+    """
     return redact_errors(partial(work, *args, **named), images_error(config), public=PUBLIC)
 
 
 def images_error(config: Path | None) -> DatasetError:
-    """Return the one refusal over private images; it names no image, no class and no number."""
+    """Return the one refusal over private images; it names no image, no class and no number.
+
+    Parameters
+    ----------
+    config : Path or None
+        File of the release; None of one without.
+    """
     command = shlex.join(["covdp", "check", "--config", str(config or "FILE")])
     return DatasetError(
         "not all images are as the card says; which one and why is withheld, and "
@@ -84,7 +111,7 @@ def draw_error() -> PrivacyError:
 STDERR = 2
 _SILENCE_LOCK = threading.Lock()
 _INSIDE: list[ExitStack] = []
-"""What puts everything on again, once for each who is inside; only the last one does it."""
+"""Stack of active `silence` blocks; output is restored when the last one exits."""
 
 
 @contextmanager

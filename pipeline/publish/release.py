@@ -69,16 +69,26 @@ EQUALITY = (
     "equality of contents: asked again under one run key, the ledger tells the same images from "
     f"others; a copy of an image, which is a record of its own; {REFUSAL}"
 )
-"""What else may be seen from outside, as the statement says."""
+"""Facts that may be seen from outside besides, as the statement says."""
 
 
 @dataclass(frozen=True)
 class PublicFacts:
-    """What everybody may know before anything is drawn.
+    """Facts that everybody may know before anything is drawn.
 
-    `classes` has label, name and number of privacy units of each; None for a number that is secret,
-    and then `total` is that of all classes together. `excluded` is how many files of each class are
-    left out, where the card says that is public; with secret labels of all of them.
+    Attributes
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    domain : DescriptorDomain
+        Public bound on the descriptors.
+    classes : tuple of tuple
+        Label, name and number of privacy units of each class; None for a number that is secret.
+    excluded : tuple of int or None
+        Number of files of each class that are left out, where the card says that is public; with
+        secret labels of all of them together.
+    total : int or None
+        Number of privacy units of all classes together, if labels are secret.
     """
 
     config: ReleaseConfig
@@ -107,19 +117,19 @@ class PublicFacts:
 
     @property
     def manifold(self) -> Manifold:
-        """Where the means are."""
+        """Manifold of the means."""
         return MANIFOLDS[self.config.manifold](k=DESCRIPTORS[self.config.descriptor].k)
 
     @property
     def form(self) -> Form | None:
-        """How the images of a privacy unit become one record; None where each is one."""
+        """Function of the images of a privacy unit to one record; None where each is one."""
         if self.config.classes_per_person is None:
             return None
         return partial(person_records, manifold=self.manifold)
 
     @property
     def left_out(self) -> dict[str, str]:
-        """What the statement says of files that are left out; nothing unless that is public."""
+        """Statement on files that are left out; empty unless that is public."""
         if self.excluded is None:
             return {}
         if self.total is not None:
@@ -146,7 +156,17 @@ class PublicFacts:
 def make_document(
     stored: StoredImages, public: PublicFacts, reservation: Reservation
 ) -> ReleaseDocument:
-    """Return the document: draw the private mean of each class."""
+    """Return the document: draw the private mean of each class.
+
+    Parameters
+    ----------
+    stored : StoredImages
+        Descriptors of the images.
+    public : PublicFacts
+        Facts that everybody may know.
+    reservation : Reservation
+        Charge in the account, under which the document is committed.
+    """
     config = public.config
     rows, left_out = [], public.left_out
     for label, name, _ in public.classes:
@@ -195,7 +215,15 @@ def _charged(reservation: Reservation, public: PublicFacts) -> str:
 
 
 def account_part(account: Account, charged: Budget) -> AccountPart:
-    """Return the account right after a charge, in the parameter of its definition."""
+    """Return the account right after a charge, in the parameter of its definition.
+
+    Parameters
+    ----------
+    account : Account
+        Account after the charge.
+    charged : Budget
+        Budget that was charged.
+    """
     spent, left, more = account.spent, account.left, account.lasts(account.costs[-1])
     return AccountPart.model_construct(
         definition=account.budget.name,
@@ -217,6 +245,11 @@ def observed_moments(drawn: Release) -> NoisyMoments | None:
     """Return what regions, tests and classifiers read of an adaptive mean, None of a single one.
 
     The base is that of a document: its coordinates, as the mean has.
+
+    Parameters
+    ----------
+    drawn : Release
+        Release of a class.
     """
     if not drawn.moments:
         return None
@@ -229,6 +262,17 @@ def private_part(points: Batches, public: PublicFacts, label: int, name: str) ->
 
     With secret labels that is paid once for all classes (``pipeline/mean/release.py``), and nothing
     here but what is noised depends on how many points there are.
+
+    Parameters
+    ----------
+    points : Batches
+        Records of the class, in chunks.
+    public : PublicFacts
+        Facts that everybody may know.
+    label : int
+        Label of the class.
+    name : str
+        Name of the class.
     """
     config = public.config
     drawn = mean(
@@ -275,19 +319,20 @@ def release_once(
     Parameters
     ----------
     config : ReleaseConfig
-        What to release, as `load_release` returns it.
+        Settings of the release, as `load_release` returns them.
     ledger : Ledger
         The account of ``config.population``.
     root : Path or None
         The data root.
     store : Place, optional
-        Where descriptors are stored and found again; a private one that goes when left out.
+        Store where descriptors are found again; a private one that goes when left out.
     again : bool
-        Whether to pay once more where the run of this name was paid with other images or settings.
+        True to pay once more where the run of this name was paid with other images or settings.
     beside : bool
-        Whether to pay beside a stream, or beside this run under another name.
+        True to pay beside a stream, or beside this run under another name.
     expect : callable, optional
-        Raises where `public_sizes` say that nothing will be usable: before images are read.
+        Function that raises where `public_sizes` say that nothing will be usable, before images
+        are read.
 
     Returns
     -------
@@ -342,6 +387,17 @@ def check_account(
 
     Of a stream also where it was opened with other settings, or a night is not due, unless it is
     `planned` for a time to come.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    ledger : Ledger
+        Ledger whose account pays.
+    planned : bool
+        True if the release is planned for a time to come.
+    beside : bool
+        True if it may be paid beside a stream or another name.
     """
     if config.stream is not None:
         config.stream.check_account(config, ledger, planned=planned, beside=beside)
@@ -355,6 +411,15 @@ def released_since(config: ReleaseConfig, ledger: Ledger, planned: datetime) -> 
     Before a run that was planned for that time, only a clock that was set back makes it true, or a
     release by hand. With the same images asking again is free, yet with others it is paid again. A
     night of a stream is one for ever, whenever it was committed.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    ledger : Ledger
+        Ledger whose account pays.
+    planned : datetime
+        Time that the run is planned for.
     """
     if config.stream is not None:
         return config.stream.is_stored(config, ledger)
@@ -398,7 +463,22 @@ def _contents(ledger: Ledger, stored: StoredImages, public: PublicFacts) -> dict
 
 
 def described(source: ImageSource, config: ReleaseConfig, place: Place) -> StoredImages:
-    """Read and describe the images, once; how many a person has is not shown."""
+    """Read and describe the images, once; how many a person has is not shown.
+
+    Parameters
+    ----------
+    source : ImageSource
+        Images that were opened.
+    config : ReleaseConfig
+        Settings of the release.
+    place : Place
+        Store of descriptors.
+
+    Returns
+    -------
+    StoredImages
+        Descriptors of the images.
+    """
     plan = make_plan(source, config.splits, descriptor=config.descriptor, eta=config.eta)
     return fill(plan, place, shown=config.classes_per_person is None).stored
 
@@ -414,14 +494,30 @@ def _rehearse(source: ImageSource, public: PublicFacts) -> None:
 
 
 def black_point(source: ImageSource, config: ReleaseConfig) -> FloatArray:
-    """Return the descriptor of a black image of a source's shape, (1, k, k)."""
+    """Return the descriptor of a black image of a source's shape, (1, k, k).
+
+    Parameters
+    ----------
+    source : ImageSource
+        Images that were opened.
+    config : ReleaseConfig
+        Settings of the release.
+    """
     black = np.zeros((1, *source.shape), dtype=np.uint8)
     return describe(black, config.descriptor, config.eta)
 
 
 @dataclass(frozen=True)
 class Copies:
-    """One point n times, in chunks: as many as a class has need not fit in memory."""
+    """One point n times, in chunks: as many as a class has need not fit in memory.
+
+    Attributes
+    ----------
+    point : array, shape (1, k, k)
+        Descriptor.
+    n : int
+        Number of copies.
+    """
 
     point: FloatArray
     n: int
@@ -432,7 +528,15 @@ class Copies:
 
 
 def public_sizes(config: ReleaseConfig, source: ImageSource) -> tuple[int, ...]:
-    """Return how many records each class has; with secret labels how many all have together."""
+    """Return how many records each class has; with secret labels how many all have together.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    source : ImageSource
+        Images that were opened.
+    """
     if not config.secret:
         return tuple(source.units(config.splits))
     people = source.persons(config.splits)
@@ -457,7 +561,15 @@ def _public(config: ReleaseConfig, source: ImageSource) -> PublicFacts:
 
 
 def public_domain(config: ReleaseConfig, source: ImageSource) -> DescriptorDomain:
-    """Return `domain_for` a release; a size that the card leaves open may be that of one image."""
+    """Return `domain_for` a release; a size that the card leaves open may be that of one image.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    source : ImageSource
+        Images that were opened.
+    """
     find, card = _domain_finder(config, source), source.card
     if isinstance(card, LocalFilesCard) and card.size is None:
         return redact_errors(find, images_error(config.file))
@@ -465,7 +577,15 @@ def public_domain(config: ReleaseConfig, source: ImageSource) -> DescriptorDomai
 
 
 def domain_for(settings: ReleaseConfig | SettingsPart, source: ImageSource) -> DescriptorDomain:
-    """Return what is publicly known of the descriptors of images; raise where none is of them."""
+    """Return what is publicly known of the descriptors of images; raise where none is of them.
+
+    Parameters
+    ----------
+    settings : ReleaseConfig or SettingsPart
+        Settings of a release, or of a document.
+    source : ImageSource
+        Images that were opened.
+    """
     return _domain_finder(settings, source)()
 
 

@@ -44,10 +44,10 @@ class ClassCoordinates(NamedTuple):
     single : array, shape (d, d), or None
         Covariance of single records; None without a second moment.
     offered : bool
-        Whether a region is. Without, noise is too wide to say what clipping did, or the count may
-        be of no records, so that nothing can be tested.
+        True if a region is available. Else noise is too wide to say what clipping did, or the
+        count may be of no records, so that nothing can be tested.
     parts : sequence of (float, NoisyMoments)
-        What it is made of, in its own coordinates, with the share of each: the last round of a
+        Parts of the mean, in its own coordinates, with the share of each: the last round of a
         release; the opening and the epochs of a stream.
     jacobian : array, shape (d, d)
         Row i: where a step along coordinate i of its own leads.
@@ -68,12 +68,12 @@ class ClassCoordinates(NamedTuple):
 
     @property
     def clipping(self) -> float:
-        """How far clipping may have moved the mean at most, in distance."""
+        """Largest distance by which clipping may have moved the mean."""
         return clipping_bound(self.parts)
 
     @property
     def moments(self) -> NoisyMoments:
-        """What the last round of a release released, or the opening of a stream."""
+        """Moments of the last round of a release, or of the opening of a stream."""
         return self.parts[0][1]
 
     @property
@@ -95,7 +95,13 @@ class ClassCoordinates(NamedTuple):
         return self.moments.belief
 
     def there(self, covariance: FloatArray) -> FloatArray:
-        """Return a covariance of its own coordinates in the common ones."""
+        """Return a covariance of its own coordinates in the common ones.
+
+        Parameters
+        ----------
+        covariance : array, shape (d, d)
+            Covariance in its own coordinates.
+        """
         return congruent(covariance, self.jacobian)
 
 
@@ -105,6 +111,11 @@ def common_coordinates(
     """Return released classes in coordinates at the mean of the largest of them.
 
     The manifold is where they live, the base a point of `chart_of` it.
+
+    Parameters
+    ----------
+    released : sequence of Released
+        Classes of releases or nights.
 
     Raises
     ------
@@ -134,7 +145,13 @@ def common_coordinates(
 
 
 def size_of(released: Entry) -> int:
-    """Return the number of records of a released class."""
+    """Return the number of records of a released class.
+
+    Parameters
+    ----------
+    released : Entry
+        Class of a release or a night.
+    """
     if isinstance(released, StreamEntry):
         return released.size
     return int(released.noisy_moments.n)
@@ -166,7 +183,7 @@ def _night_coordinates(night: Entry, base: Point) -> ClassCoordinates:
     """Return the mean of all records of a stream so far; its manifold is flat.
 
     What scatter adds, Σ̂/n, is what the error against the population has more than that against
-    these records (``confidence.py``).
+    these records (``inference/confidence.py``).
     """
     assert isinstance(night, StreamEntry)
     certainty, place = night.certainty, night.place - base
@@ -193,6 +210,11 @@ def _night_coordinates(night: Entry, base: Point) -> ClassCoordinates:
 
 def mean_covariance(classes: Sequence[ClassCoordinates]) -> FloatArray:
     """Return the covariance of single records, (d, d): the mean by size over all that say one.
+
+    Parameters
+    ----------
+    classes : sequence of ClassCoordinates
+        Classes in common coordinates.
 
     Raises
     ------

@@ -34,7 +34,7 @@ from covdp.schema import (
 
 Model = TypeVar("Model", bound=BaseModel)
 NEAR = 1e-6
-"""Of the largest entry of a matrix: how far it may be from that of its coordinates."""
+"""Largest distance of a matrix from that of its coordinates, over its largest entry."""
 SKEWED = 1e10
 """Condition number of axes from which on solving with them means nothing."""
 DOCUMENT_BYTES = 1 << 26
@@ -44,7 +44,12 @@ MOST = 1 << 22
 
 
 def read_foreign(path: Path) -> tuple[bytes, Document]:
-    """Return the bytes of a document that somebody sent, and what they say.
+    """Return the bytes of a document that somebody sent, and the document.
+
+    Parameters
+    ----------
+    path : Path
+        File of the document.
 
     Raises
     ------
@@ -59,7 +64,17 @@ def read_foreign(path: Path) -> tuple[bytes, Document]:
 
 
 def foreign_json(path: Path, what: str, way: str) -> tuple[bytes, Any]:
-    """Return the bytes of a file that somebody sent, and its JSON; raises as `read_foreign`."""
+    """Return the bytes of a file that somebody sent, and its JSON; raises as `read_foreign`.
+
+    Parameters
+    ----------
+    path : Path
+        File.
+    what : str
+        Noun for it, for messages.
+    way : str
+        Way out, for messages.
+    """
 
     def refusal(reason: str) -> ConfigError:
         return ConfigError(f"{path} {reason}, so it is no {what}; {way}")
@@ -82,7 +97,13 @@ def foreign_json(path: Path, what: str, way: str) -> tuple[bytes, Any]:
 
 @contextmanager
 def computed(paths: Sequence[Path]) -> Iterator[None]:
-    """Raise `ConfigError` where what follows from documents cannot be computed."""
+    """Raise `ConfigError` where what follows from documents cannot be computed.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files of the documents.
+    """
     try:
         with np.errstate(all="ignore"):
             yield
@@ -96,7 +117,17 @@ def computed(paths: Sequence[Path]) -> Iterator[None]:
 
 
 def check_sides(path: Path, document: Document, k: int) -> None:
-    """Raise `ConfigError` unless all means are k × k, as those of the descriptor are."""
+    """Raise `ConfigError` unless all means are k × k, as those of the descriptor are.
+
+    Parameters
+    ----------
+    path : Path
+        File, for messages.
+    document : Document
+        Document of a release or a night.
+    k : int
+        Side of the descriptor.
+    """
     if any(row.point is not None and len(row.point) != k for row in document.classes):
         raise ConfigError(
             f"{path} has means that are not {k} × {k}, as those of "
@@ -105,7 +136,15 @@ def check_sides(path: Path, document: Document, k: int) -> None:
 
 
 def check(path: Path, values: Any) -> Document:
-    """Return the document that somebody sent; raise `ConfigError` unless it is one."""
+    """Return the document that somebody sent; raise `ConfigError` unless it is one.
+
+    Parameters
+    ----------
+    path : Path
+        File, for messages.
+    values : object
+        JSON values of the file.
+    """
     kind = model_of(values)
     return checked(path, values, kind, _faults, kind.what, "give OUT/release/*.json")
 
@@ -118,7 +157,23 @@ def checked(
     what: str,
     way: str,
 ) -> Model:
-    """Return what somebody sent as a model; raise `ConfigError` where it has faults."""
+    """Return the values that somebody sent as a model; raise `ConfigError` where it has faults.
+
+    Parameters
+    ----------
+    path : Path
+        File, for messages.
+    values : object
+        JSON values of the file.
+    model : type of BaseModel
+        Model that they are read by.
+    faults : callable
+        Function from a model to its faults.
+    what : str
+        Noun for the file, for messages.
+    way : str
+        Way out, for messages.
+    """
     try:
         found = model.model_validate(values)
     except ValidationError as error:

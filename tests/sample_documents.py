@@ -4,9 +4,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from covdp.addons.nights.schema import NightClassPart
 from covdp.arrays import UNCHECKED
 from covdp.schema import ClassPart, Document, SettingsPart, read_ours
+from tests.tools.addons import addon
+
+NightClassPart = addon("nights.schema:NightClassPart")
 
 COST = {"mu": 0.5, "rho": 0.125, "predicted_error": 0.1, "costs": []}
 SETTINGS: Mapping[str, Any] = {

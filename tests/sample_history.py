@@ -10,11 +10,6 @@ from typing import Any
 import numpy as np
 from sample_nights import reserve
 
-from covdp.addons.nights.ledger import commit_night, open_stream
-from covdp.addons.nights.night import make_night
-from covdp.addons.nights.schema import read_stream
-from covdp.addons.nights.stream import Night, empty_state, release_night
-from covdp.addons.nights.transcript import ClassHistory
 from covdp.datasets import open_dataset
 from covdp.descriptors import describe, domain
 from covdp.geometry import vecd
@@ -23,6 +18,16 @@ from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
 from covdp.publish import load_release, release_once
 from covdp.publish.release import PublicFacts, serialised
+from tests.tools.addons import addon
+
+commit_night = addon("nights.ledger:commit_night")
+open_stream = addon("nights.ledger:open_stream")
+make_night = addon("nights.night:make_night")
+read_stream = addon("nights.schema:read_stream")
+Night = addon("nights.stream:Night")
+empty_state = addon("nights.stream:empty_state")
+release_night = addon("nights.stream:release_night")
+ClassHistory = addon("nights.transcript:ClassHistory")
 
 CLASSES = ("<i>well</i>", "ill")
 CARD = f'kind = "npz"\nlocal = true\nchannels = 1\nclasses = {json.dumps(CLASSES)}\n'

@@ -11,13 +11,20 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from covdp.addons.nights.account import NightState, StoredNight, StreamAccount
-from covdp.addons.nights.ledger import reserve_night, stream_named, stream_status
-from covdp.addons.nights.night import release_night, unfinished_night
 from covdp.ledger import Ledger, init_ledger
 from covdp.privacy import GDP
 from covdp.publish import load_release
 from covdp.store import Place
+from tests.tools.addons import addon
+
+NightState = addon("nights.account:NightState")
+StoredNight = addon("nights.account:StoredNight")
+StreamAccount = addon("nights.account:StreamAccount")
+reserve_night = addon("nights.ledger:reserve_night")
+stream_named = addon("nights.ledger:stream_named")
+stream_status = addon("nights.ledger:stream_status")
+release_night = addon("nights.night:release_night")
+unfinished_night = addon("nights.night:unfinished_night")
 
 CARD = 'kind = "folder"\npath = "ward"\nchannels = 1\nclasses = ["well", "ill"]\n'
 PERSONS = CARD + 'pattern = "{class}/{person}-*.png"\nunit = "person"\n'

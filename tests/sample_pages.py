@@ -18,13 +18,15 @@ from sample_nights import CONFIG as NIGHTLY
 from sample_nights import PERSONS, Ward
 from sample_runs import OURS, PAPER, SERIES, write_sample
 
-from covdp.addons.nights.history_page import build_history
 from covdp.cli import main
 from covdp.config import ClaimConfig
 from covdp.report import build_release_report, build_report
 from covdp.report.templates import templates
 from covdp.results import read_record, write_record
 from tests.addons.partners.local import document, put
+from tests.tools.addons import addon
+
+build_history = addon("nights.history_page:build_history")
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
 CONFIG = 'population = "ward"\ndataset = "ward.toml"\nbudget = 0.5\nrun_key = "monday"\n'

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from covdp.addons.audit import all_cases, audit
 from covdp.cli import main
 from covdp.datasets import open_dataset
 from covdp.descriptors import DESCRIPTORS, describe, domain, require, verify
@@ -34,6 +33,10 @@ from covdp.report import load_runs
 from covdp.report.page import blocks_of, load_pages, sections_of
 from covdp.results import read_rows
 from tests.tools import toys
+from tests.tools.addons import addon
+
+all_cases = addon("audit:all_cases")
+audit = addon("audit:audit")
 
 TESTS = Path(__file__).parent
 LAWS = (

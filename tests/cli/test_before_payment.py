@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from covdp.addons.nights.night import release_night
 from covdp.cli import main
 from covdp.ledger import init_ledger, open_ledger
 from covdp.privacy import GDP
 from covdp.publish import load_release, release_once
 from tests.sample_dicom import write_dicom
+from tests.tools.addons import addon
+
+release_night = addon("nights.night:release_night")
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

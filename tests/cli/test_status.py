@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from sample_nights import reserve
 
-from covdp.addons.nights import ledger as streams
-from covdp.addons.nights.account import NightState
-from covdp.addons.nights.ledger import commit_night, open_stream
 from covdp.cli import main
 from covdp.ledger import Reservation, api, init_ledger, open_ledger
 from covdp.privacy import GDP
+from tests.tools.addons import addon
+
+streams = addon("nights.ledger")
+NightState = addon("nights.account:NightState")
+commit_night = addon("nights.ledger:commit_night")
+open_stream = addon("nights.ledger:open_stream")
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from covdp.ledger import init_ledger, open_ledger
 from covdp.privacy import GDP
 from covdp.progress import Level, say
 from covdp.publish import load_release, release_once
-from tests.addons.partners.documents import document
 from tests.inference.entries import entry, observed
+from tests.publish.documents import document
 
 ARGUMENTS = {
     "run": "--config few.toml --dataset ward.toml --out ran",

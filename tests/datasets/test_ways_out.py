@@ -28,7 +28,6 @@ from PIL import Image
 from pydicom.uid import JPEGBaseline8Bit, RLELossless
 
 import covdp.addons.hospital.nifti
-from covdp.addons.hospital.dicom import decoder, pixels
 from covdp.datasets import find_card, open_dataset, tiles
 from covdp.datasets.registry import fetch
 from covdp.errors import CurableError, DatasetError, ImageError, MachineError
@@ -36,7 +35,11 @@ from covdp.files import write_whole
 from covdp.parallel import limited_to, side_by_side
 from covdp.store import exclusion_list, inspect
 from tests.sample_dicom import item, write_dicom, write_segmentation
+from tests.tools.addons import addon
 from tests.tools.patience import PATIENCE
+
+decoder = addon("hospital.dicom.decoder")
+pixels = addon("hospital.dicom.pixels")
 
 HEAD = 'path = "ward"\nchannels = 1\nclasses = ["a", "b"]\n'
 FOLDER, NIFTI = f'kind = "folder"\n{HEAD}', f'kind = "nifti"\n{HEAD}window = [0, 255]\n'

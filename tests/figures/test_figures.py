@@ -18,8 +18,6 @@ from PIL import Image
 from sample_runs import OURS, PAPER, SERIES, write_sample
 from scipy import stats
 
-from covdp.addons.nights.timelines import Scale, comparison, timeline
-from covdp.addons.papers.blocks import outlines, printed_numbers
 from covdp.errors import DatasetError
 from covdp.figures import (
     PALETTE,
@@ -38,6 +36,13 @@ from covdp.figures import (
 from covdp.figures.pictures import DARK
 from covdp.figures.style import INK, LETTER, POINT_SHAPES, chart_settings, log_ticks
 from covdp.results import Table, read_bound, read_rows, summarise
+from tests.tools.addons import addon
+
+Scale = addon("nights.timelines:Scale")
+comparison = addon("nights.timelines:comparison")
+timeline = addon("nights.timelines:timeline")
+outlines = addon("papers.blocks:outlines")
+printed_numbers = addon("papers.blocks:printed_numbers")
 
 pytestmark = pytest.mark.usefixtures("pictures_once")
 

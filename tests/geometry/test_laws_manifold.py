@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from covdp.addons.papers.kendall import preshape
 from covdp.arrays import FloatArray
 from covdp.errors import ConfigError, DomainError
 from covdp.geometry import MANIFOLDS, FlatChart, Manifold, Point, sym_exp
 from covdp.mechanisms.base import small
+from tests.tools.addons import addon
+
+preshape = addon("papers.kendall:preshape")
 
 SIZES: dict[str, tuple[dict[str, int], ...]] = {
     "spd-log-euclidean": ({"k": 1}, {"k": 5}),

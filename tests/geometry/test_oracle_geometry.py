@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from scipy.spatial import procrustes
 
-from covdp.addons.papers.kendall import preshape
 from covdp.arrays import FloatArray
 from covdp.geometry import MANIFOLDS, frechet_mean, sym_exp, sym_log, vecd
+from tests.tools.addons import addon
+
+preshape = addon("papers.kendall:preshape")
 
 AFFINE, EUCLID, CHOLESKY = "spd-affine-invariant", "spd-log-euclidean", "spd-log-cholesky"
 

@@ -17,9 +17,6 @@ import pytest
 from scipy.stats import binom, chi2, mannwhitneyu
 
 from covdp import open_dataset
-from covdp.addons.nights.stream.pool import Part, pool
-from covdp.addons.partners.classify import RIDGE
-from covdp.addons.partners.geodesics import noise_norm
 from covdp.arrays import FloatArray
 from covdp.descriptors import describe, domain
 from covdp.errors import ConfigError
@@ -65,6 +62,12 @@ from tests.inference.entries import (
     row_at,
     tissue,
 )
+from tests.tools.addons import addon
+
+Part = addon("nights.stream.pool:Part")
+pool = addon("nights.stream.pool:pool")
+RIDGE = addon("partners.classify:RIDGE")
+noise_norm = addon("partners.geodesics:noise_norm")
 
 
 def moved_by(seen: NoisyMoments, step: FloatArray | float) -> NoisyMoments:

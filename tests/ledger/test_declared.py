@@ -6,12 +6,17 @@ from pathlib import Path
 import pytest
 from sample_nights import reserve
 
-from covdp.addons.nights.account import StreamAccount
-from covdp.addons.nights.ledger import entered_streams, open_stream, reserve_night, stream_status
 from covdp.errors import LedgerError
 from covdp.ledger import Ledger, confirm_restored, init_ledger, open_ledger
 from covdp.privacy import GDP
+from tests.tools.addons import addon
 from tests.tools.postgres import new_address
+
+StreamAccount = addon("nights.account:StreamAccount")
+entered_streams = addon("nights.ledger:entered_streams")
+open_stream = addon("nights.ledger:open_stream")
+reserve_night = addon("nights.ledger:reserve_night")
+stream_status = addon("nights.ledger:stream_status")
 
 FILE, SAYS = '["/srv/Erika Mustermann/card.toml", "/srv"]', '["/srv/{class}", ["ill", "well"]]'
 Charge = Callable[..., object]

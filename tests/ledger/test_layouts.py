@@ -15,7 +15,6 @@ import pytest
 from sample_nights import reserve
 from sqlalchemy import text
 
-from covdp.addons.nights.ledger import commit_night, stream_named
 from covdp.errors import LedgerError
 from covdp.ledger import (
     Ledger,
@@ -28,7 +27,11 @@ from covdp.ledger import (
 )
 from covdp.ledger.database import connect, locate
 from covdp.privacy import GDP, compose
+from tests.tools.addons import addon
 from tests.tools.postgres import direct, new_address
+
+commit_night = addon("nights.ledger:commit_night")
+stream_named = addon("nights.ledger:stream_named")
 
 HERE = Path(__file__).parent
 

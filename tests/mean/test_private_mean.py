@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sample_manifolds import SPD
 from scipy import stats
 
-from covdp.addons.nights.stream import StreamMechanism, StreamPlan
 from covdp.arrays import facts_html
 from covdp.datasets import open_dataset
 from covdp.descriptors import describe, domain
@@ -44,6 +43,10 @@ from covdp.mean.sums import parts_of
 from covdp.mechanisms import LATTICE, MECHANISMS, FloatNoise
 from covdp.mechanisms.base import small
 from covdp.privacy import GDP, PureDP, compose
+from tests.tools.addons import addon
+
+StreamMechanism = addon("nights.stream:StreamMechanism")
+StreamPlan = addon("nights.stream:StreamPlan")
 
 CHART = FlatChart(MANIFOLDS["spd-log-euclidean"](k=2))
 

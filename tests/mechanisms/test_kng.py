@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from covdp.addons.papers.chains import ChainSettings
 from covdp.arrays import FloatArray
 from covdp.errors import DomainError, PrivacyError
 from covdp.geometry import MANIFOLDS, Manifold, frechet_mean, gradient_norm, unvecd
@@ -21,6 +20,9 @@ from covdp.mechanisms.base import Points
 from covdp.mechanisms.exponential import KNormGradient, convexity
 from covdp.mechanisms.radial import log_jacobian
 from covdp.privacy import PureDP
+from tests.tools.addons import addon
+
+ChainSettings = addon("papers.chains:ChainSettings")
 
 P_VALUE = 1e-8
 Z = 6.0

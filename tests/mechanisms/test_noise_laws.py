@@ -12,11 +12,13 @@ import pytest
 from sample_mechanisms import CASES, SPACES, make, statistic
 from scipy import stats
 
-from covdp.addons.papers.chains import ChainSettings
 from covdp.errors import PrivacyError
 from covdp.mechanisms import MECHANISMS
 from covdp.mechanisms.noise import hardened_gaussian
 from covdp.privacy import PureDP
+from tests.tools.addons import addon
+
+ChainSettings = addon("papers.chains:ChainSettings")
 
 P_VALUE = 1e-9
 Z = 6.2

@@ -17,16 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from covdp.addons.nights.planning import opening_nights, stream_ends
-from covdp.addons.nights.stream import (
-    StreamMechanism,
-    StreamPlan,
-    cumulative_mean,
-    empty_state,
-    later_openings,
-    release_night,
-)
-from covdp.addons.nights.stream.plan import SERIES_SHARES
 from covdp.cli import main
 from covdp.cli.releases import sizes_of
 from covdp.descriptors import domain
@@ -49,8 +39,19 @@ from covdp.planning import (
 )
 from covdp.privacy import GDP, ApproxDP, advantage, certified, convert, repeat
 from covdp.report.templates import percent
+from tests.tools.addons import addon
 from tests.tools.tuning.images import CARDS, ImageClass, gray, images_of, records_of
 from tests.tools.tuning.ranges import cells
+
+opening_nights = addon("nights.planning:opening_nights")
+stream_ends = addon("nights.planning:stream_ends")
+StreamMechanism = addon("nights.stream:StreamMechanism")
+StreamPlan = addon("nights.stream:StreamPlan")
+cumulative_mean = addon("nights.stream:cumulative_mean")
+empty_state = addon("nights.stream:empty_state")
+later_openings = addon("nights.stream:later_openings")
+release_night = addon("nights.stream:release_night")
+SERIES_SHARES = addon("nights.stream.plan:SERIES_SHARES")
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
 CONFIG = """\

@@ -9,7 +9,6 @@ import pytest
 from PIL import Image
 from sample_nights import Ward
 
-from covdp.addons.nights.ledger import stream_named
 from covdp.cli import main
 from covdp.errors import ConfigError
 from covdp.inference import NOTHING
@@ -18,6 +17,9 @@ from covdp.planning import likely_verdict
 from covdp.privacy import GDP
 from covdp.publish import ReleaseConfig, load_release
 from covdp.worth import check_worth
+from tests.tools.addons import addon
+
+stream_named = addon("nights.ledger:stream_named")
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -12,8 +12,6 @@ from pydantic import ValidationError
 from sample_history import CONFIG, draw_nights, write_ward
 from sample_nights import PERSONS, Ward
 
-from covdp.addons.nights.schema import NightDocument
-from covdp.addons.partners.foreign import read_foreign
 from covdp.cli import main
 from covdp.errors import ConfigError, LedgerError, OutputError
 from covdp.jobs import publish
@@ -22,6 +20,10 @@ from covdp.publish import load_release, read_document, release_once
 from covdp.publish.config import RELEASE_TABLES
 from covdp.publish.document import read_committed
 from covdp.schema import DOCUMENTS, ReleaseDocument, json_schema, read_ours, serialised
+from tests.tools.addons import addon
+
+NightDocument = addon("nights.schema:NightDocument")
+read_foreign = addon("partners.foreign:read_foreign")
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

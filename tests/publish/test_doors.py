@@ -22,8 +22,6 @@ from PIL import Image
 from pydicom import uid
 from sample_dicom import write_dicom
 
-from covdp.addons.hospital import nifti
-from covdp.addons.partners import foreign
 from covdp.arrays import WIDEST
 from covdp.cli import main
 from covdp.cli.options import PLAIN
@@ -37,8 +35,12 @@ from covdp.planning import least_budget
 from covdp.privacy import GDP
 from covdp.progress import Level, say
 from covdp.publish.redact import draw_error, redact_errors, redact_images
-from tests.addons.partners.documents import document
 from tests.cli.failing import fails
+from tests.publish.documents import document
+from tests.tools.addons import addon
+
+nifti = addon("hospital.nifti")
+foreign = addon("partners.foreign")
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from sample_nights import CARD, Ward
 
-from covdp.addons.nights.night import release_night
 from covdp.errors import LedgerError
 from covdp.publish import load_release, release_once
+from tests.tools.addons import addon
+
+release_night = addon("nights.night:release_night")
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -18,7 +18,6 @@ from sample_documents import document_of
 from sample_nights import CONFIG, PERSONS, tonight
 from sample_nights import Ward as NightWard
 
-from covdp.addons.papers.simulated import simulate
 from covdp.datasets import DATASET_KINDS, ImageSource, open_dataset
 from covdp.datasets.cards import LocalFilesCard
 from covdp.datasets.kind import DatasetKind
@@ -35,6 +34,9 @@ from covdp.privacy import GDP, ZCDP, for_group_as_written, repeat, repeat_as_wri
 from covdp.publish import load_release, release_once, write_parquet
 from covdp.report import build_release_report
 from covdp.results import read_record, read_rows
+from tests.tools.addons import addon
+
+simulate = addon("papers.simulated:simulate")
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -22,7 +22,6 @@ import pytest
 from PIL import Image
 
 from covdp import jobs
-from covdp.addons.partners.foreign import read_foreign
 from covdp.cli.ledger import charge_json, charge_line
 from covdp.cli.options import Printing
 from covdp.descriptors import describe, domain
@@ -47,7 +46,10 @@ from covdp.publish import (
     write_parquet,
 )
 from tests.sample_means import released
+from tests.tools.addons import addon
 from tests.tools.children import in_child
+
+read_foreign = addon("partners.foreign:read_foreign")
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -23,7 +23,6 @@ from pydicom import config
 from pydicom.uid import JPEG2000Lossless, RLELossless
 from sample_dicom import write_dicom, write_segmentation
 
-from covdp.addons.hospital.dicom import plugins
 from covdp.datasets import registry
 from covdp.datasets.source import StreamReader
 from covdp.errors import CovdpError, DatasetError, MachineError
@@ -31,7 +30,10 @@ from covdp.ledger import Ledger, init_ledger
 from covdp.privacy import GDP
 from covdp.publish import load_release, release_once
 from covdp.publish.redact import silence
+from tests.tools.addons import addon
 from tests.tools.patience import PATIENCE
+
+plugins = addon("hospital.dicom.plugins")
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -14,7 +14,17 @@ from sample_runs import SERIES, write_sample
 
 from covdp.report import build_report
 from covdp.results import read_rows, write_rows
-from tests.report.browsing import DARK, PHONE, Showing, draw_all, opened, overflow, report, show  # noqa: F401  (fixtures)
+from tests.report.browsing import (  # noqa: F401  (fixtures)
+    DARK,
+    PHONE,
+    Showing,
+    browser,
+    draw_all,
+    opened,
+    overflow,
+    report,
+    show,
+)
 
 
 @pytest.fixture(scope="module")

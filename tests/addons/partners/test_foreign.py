@@ -10,7 +10,7 @@ import pytest
 
 from covdp.cli import main
 from covdp.figures import bars
-from tests.addons.partners.documents import document
+from tests.publish.documents import document
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

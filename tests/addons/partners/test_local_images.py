@@ -26,7 +26,6 @@ from covdp.addons.partners.local_images import AS_PRIVATE
 from covdp.cli import main
 from covdp.experiments.images import gain
 from covdp.schema import as_json
-from tests.addons.partners.documents import NIGHT
 from tests.addons.partners.local import (
     CARD,
     LOCAL,
@@ -37,6 +36,7 @@ from tests.addons.partners.local import (
     images,
     ward,  # noqa: F401  (fixtures)
 )
+from tests.publish.documents import NIGHT
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

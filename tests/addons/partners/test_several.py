@@ -14,7 +14,7 @@ from covdp.addons.partners.coordinates import common_coordinates
 from covdp.cli import main
 from covdp.inference import combine, two_sample
 from covdp.schema import as_json
-from tests.addons.partners.documents import NIGHT, document
+from tests.publish.documents import NIGHT, document
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -5,7 +5,6 @@ import math
 import pytest
 from sample_documents import class_of
 
-from covdp.addons.nights.history_page import radius_cell
 from covdp.geometry import MANIFOLDS
 from covdp.inference import NOISY, region
 from covdp.report.readings import (
@@ -18,6 +17,9 @@ from covdp.report.readings import (
     regions_of,
 )
 from tests.addons.partners.pages import SPACE, releases, row_of
+from tests.tools.addons import addon
+
+radius_cell = addon("nights.history_page:radius_cell")
 
 
 @pytest.mark.parametrize("name", [name for name in MANIFOLDS if name.startswith("spd")])

@@ -1,4 +1,4 @@
-"""What private means are good for: whether they still tell the classes of a run apart.
+"""Use of private means: whether they still tell the classes of a run apart.
 
 On public images, as all of an experiment: true means are looked at. The draws are others than those
 of the run's table, so that a table that is complete is never drawn again.

@@ -1,4 +1,4 @@
-"""What is in the folder tonight: privacy units, their classes and records; as private as they.
+"""Content of the folder tonight: privacy units, their classes and records; as private as they.
 
 An image is known by its pixels, wherever it is and whatever its name, a person by the digest of
 who it is. The label of a person has a digest of their images too, and that of an image a digest of

@@ -1,4 +1,4 @@
-"""What the documents of nights state of the error of a mean, and which openings have a region.
+"""Error of a mean, as the documents of nights state it, and openings that have a region.
 
 **A stream.** The mean of all records of a stream so far is Σ G_i·u_i of the opening and the epochs
 (``stream/pool.py``), u_i = m_i + noise of covariance V_i. With B of what clipping may

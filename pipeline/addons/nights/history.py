@@ -1,4 +1,4 @@
-"""What a population's committed documents say together, run after run.
+"""Content of a population's committed documents together, run after run.
 
 Everything here is post-processing of committed bytes: no image, store or account is read.
 

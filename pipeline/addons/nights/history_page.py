@@ -132,7 +132,7 @@ def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:
 
 
 def promises(history: History) -> list[tuple[str, Iterable[tuple[str, str]]]]:
-    """Return what all runs of each series promise.
+    """Return the promises that all runs of each series make.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What nights hand on: a small file for each of the last two, beside the ledger, its owner's.
+"""Files that nights hand on: a small one for each of the last two, beside the ledger, its owner's.
 
 A file is of one night. It holds all nights before it as they were released, the private sums up to
 it, and which files need not be read again. It is written before the night's privacy units are

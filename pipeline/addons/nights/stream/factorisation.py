@@ -1,4 +1,4 @@
-"""How each record's one payment is spread over all nights: the square root of the prefix sums.
+"""Spread of each record's one payment over all nights: the square root of the prefix sums.
 
 With c_0 = 1 and c_k = c_{k−1}·(2k − 1)/(2k), Σ c_k z^k = (1 − z)^(−1/2), so that the lower
 triangular matrix C of entries c_{t−j} has C·C = A, the matrix of prefix sums. Night t releases

@@ -1,4 +1,4 @@
-"""What a stream remembers of a class: what was released, which is public, and what was not.
+"""Memory of a stream on a class: what was released, which is public, and what was not.
 
 All that follows from the former is here as well: its openings and epochs, where the records of the
 next nights are clipped, the mean of all records so far, and that of any nights. This is

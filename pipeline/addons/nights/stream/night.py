@@ -57,7 +57,7 @@ def release_night(
     noise: Noise,
     total: int | None = None,
 ) -> tuple[Night, PrivateSums]:
-    """Return what the next night of a stream releases, and the private sums up to it.
+    """Return the release of the next night of a stream, and the private sums up to it.
 
     **Privacy.** As `StreamPlan` says, if each record is among the `points` of one night only, the
     noise of each night is drawn afresh, and a night that was drawn is not drawn again with other

@@ -1,4 +1,4 @@
-"""What a stream stands on, all of it public: its plan, and geometry, region and axes of a class.
+"""Public ground that a stream stands on: its plan, and geometry, region and axes of a class.
 
 The plan has budget, horizon and opening, and says what each part costs.
 """

@@ -48,11 +48,15 @@ class ClassData(NamedTuple):
 
     Attributes
     ----------
-    label, name
-        Of the class.
+    label : int
+        Label of the class.
+    name : str
+        Name of the class.
     points : array, shape (n, *point_shape)
+        Points, or images' descriptors, one after another.
     persons : array, shape (n,), optional
-        Whose each point is, those of a person one after another, where the record is the person.
+        Number of the person of each point, those of a person one after another; None where the
+        record is not the person.
     """
 
     label: int
@@ -62,7 +66,7 @@ class ClassData(NamedTuple):
 
     @property
     def most(self) -> int:
-        """The most points of one person."""
+        """Largest number of points of one person."""
         if self.persons is None:
             return 1
         return int(np.unique(self.persons, return_counts=True)[1].max())
@@ -75,11 +79,11 @@ class Unit:
     Attributes
     ----------
     points : callable
-        Points, persons and manifold → the records.
+        Function of points, persons and manifold to the records.
     group : bool
-        Whether noise is for all records of the person with most of them.
+        True if noise is for all records of the person with most of them.
     protects : bool
-        Whether a budget spent so protects a person.
+        True if a budget spent so protects a person.
     """
 
     points: Callable[[Point, NDArray[np.int64], Manifold], Point]
@@ -102,7 +106,7 @@ UNITS = {
     "images in groups": Unit(_each, group=True),
     "images": Unit(_each, protects=False),
 }
-"""What `records` of a series may be; where the privacy unit is the image, records are images."""
+"""Kinds of `records` of a series; where the privacy unit is the image, records are images."""
 
 RADIUS_LEVEL = 0.95
 """Confidence of the regions whose radius is written down."""
@@ -114,11 +118,11 @@ class ErrorSeries(PersonSeries):
     Attributes
     ----------
     measure : {"distance", "frobenius", "vech", "chord"}
-        How the error is measured: in the manifold, or as stored.
+        Measure of the error: the distance of the manifold, or one of points as stored.
     aligned : bool
-        Whether outlines are rotated onto each other first.
+        True if outlines are rotated onto each other first.
     footpoint_distance : float, optional
-        Of footpoint ``at``.
+        Distance of footpoint ``at`` from the true mean.
     """
 
     measure: Literal["distance", "frobenius", "vech", "chord"] = "distance"
@@ -133,31 +137,69 @@ class ErrorExperiment(ExperimentConfig):
 
 
 def unit_of(series: SeriesConfig) -> str:
-    """Return the name in `UNITS` of what a series makes records of."""
+    """Return the name in `UNITS` of the records that a series makes.
+
+    Parameters
+    ----------
+    series : SeriesConfig
+        Settings of the series.
+    """
     return series.records if isinstance(series, PersonSeries) else "persons"
 
 
 def check_units(config: ExperimentConfig) -> None:
-    """Refuse records that are not known."""
+    """Refuse records that are not known.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
+    """
     for series in config.mechanisms:
         way = "ours-persons.toml has one of each"
         require_known("kind of records", unit_of(series), UNITS, way)
 
 
 class Setting(NamedTuple):
-    """What all cells of a class share: the config, the public domain and the geometry."""
+    """Facts that all cells of a class share: the config, the public domain and the geometry.
+
+    Attributes
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
+    domain : mean.Domain
+        Public domain of the records.
+    manifold : Manifold
+        Manifold of the means.
+    """
 
     config: ExperimentConfig
     domain: mean.Domain
     manifold: Manifold
 
     def repetitions(self, series: SeriesConfig) -> int:
-        """Return how often a cell of `series` is drawn."""
+        """Return the number of draws of a cell of a series.
+
+        Parameters
+        ----------
+        series : SeriesConfig
+            Settings of the series.
+        """
         return series.repetitions or self.config.repetitions
 
 
 def admitted(data: ClassData, setting: Setting, unit: str = "persons") -> Records:
-    """Return the records of a class as a series wants them, checked and placed."""
+    """Return the records of a class as a series wants them, checked and placed.
+
+    Parameters
+    ----------
+    data : ClassData
+        Images of the class, or its simulated records.
+    setting : Setting
+        Config, public domain and geometry of the class.
+    unit : str
+        Name of the kind of records, in `UNITS`.
+    """
     points = data.points
     if data.persons is not None:
         points = UNITS[unit].points(points, data.persons, setting.manifold)
@@ -165,7 +207,17 @@ def admitted(data: ClassData, setting: Setting, unit: str = "persons") -> Record
 
 
 def budget_of(budget: Budget, most: int, unit: str) -> Budget:
-    """Return what one record may cost so that a person with `most` costs `budget`, where wanted."""
+    """Return the budget of one record, so that a person with `most` costs `budget`, where wanted.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget of a person.
+    most : int
+        Largest number of records of one person.
+    unit : str
+        Name of the kind of records, in `UNITS`.
+    """
     return for_one_of_group(budget, most) if UNITS[unit].group else budget
 
 
@@ -173,7 +225,17 @@ Series = TypeVar("Series", bound=SeriesConfig, covariant=True)
 
 
 class Cell(NamedTuple, Generic[Series]):
-    """One class, series and budget, with all repetitions."""
+    """One class, series and budget, with all repetitions.
+
+    Attributes
+    ----------
+    label : int
+        Label of the class.
+    series : Series
+        Settings of the series.
+    value : float
+        Main parameter of the budget.
+    """
 
     label: int
     series: Series
@@ -194,40 +256,41 @@ CellRows: TypeAlias = Iterator[tuple[AnyCell, dict[str, Any]]]
 
 
 Rows: TypeAlias = Callable[[], dict[str, Any]]
-"""What computes the rows of a cell that is of no class's records."""
+"""Function that computes the rows of a cell without records of a class."""
 
 
 @dataclass(frozen=True)
 class ExperimentKind:
-    """What is done in an experiment of one kind.
+    """Work of experiments of one kind.
 
     Attributes
     ----------
     in_words : str
-        What a paper says was done.
+        Sentence on the work, as a paper says what was done.
     cells : callable, optional
-        Takes what was read, what is public and the cells that are pending; yields each as it is
-        done, with the columns of its rows.
+        Function of the data, the setting and the pending cells; yields each cell as it is done,
+        with the columns of its rows.
     parallel : bool
-        Whether classes may be worked on side by side, and other runs beside it.
+        True if classes may be worked on side by side, and other runs beside it.
     read : callable, optional
-        Run and label → what is worked on, and what is public of it; the records of a class, where
-        it is left out.
+        Function of run and label to the data of a class and its setting; the records of a class,
+        where it is left out.
     config : type of ExperimentConfig
         Its settings, with those of its series.
-    on_images : bool
-        Whether it must have images: simulated records will not do.
-    together : bool
-        Whether a cell is of all classes, under the label of the first.
     footpoints : callable, optional
-        Draws the private footpoints of pending cells before, and `cells` then takes them.
+        Function that draws the private footpoints of pending cells before, which `cells` then
+        takes.
+    on_images : bool
+        True if images are needed: simulated records will not do.
+    together : bool
+        True if a cell is of all classes, under the label of the first.
     useful : bool
-        Whether it is asked what its private means are good for.
+        True if the use of its private means is measured.
     check : callable
-        Refuses, in one line, settings that mean nothing.
+        Function that refuses, in one line, settings that mean nothing.
     table : (str, callable), optional
-        In place of all that: the name of the only step, and config → what computes the rows of each
-        cell, by the cell's name.
+        Name of the only step, and function of the config to the work of each cell by its name;
+        stands in place of all that.
     """
 
     in_words: str
@@ -250,27 +313,48 @@ class ExperimentKind:
 
 
 def all_cells(config: ExperimentConfig, labels: Iterable[int]) -> list[AnyCell]:
-    """Return the cells of an experiment in the order of its table."""
+    """Return the cells of an experiment in the order of its table.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
+    labels : iterable of int
+        Labels of the classes.
+    """
     return [Cell(*each) for each in product(labels, config.mechanisms, config.budgets)]
 
 
 def stream_seed(config: ExperimentConfig, key: str) -> int:
-    """Return the seed of one stream, a function of the experiment's seed and of public names."""
+    """Return the seed of one stream, a function of the experiment's seed and of public names.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
+    key : str
+        Public name of the stream.
+    """
     words = [zlib.crc32(part.encode()) for part in (config.name, config.dataset_name, key)]
     state = np.random.SeedSequence([config.seed, *words]).generate_state(1, np.uint64)
     return int(state[0])
 
 
 Work: TypeAlias = Callable[[Any, Setting, Cell[Any], np.random.Generator], dict[str, Any]]
-"""What was read, what is public, a cell and its stream → the columns of all its repetitions."""
+"""Function of data, setting, a cell and its stream to the columns of all its repetitions."""
 
 
 def one_by_one(
     work: Work, ready: Callable[[Any, Setting], Any] = lambda data, setting: data
 ) -> Callable[[Any, Setting, Sequence[AnyCell]], CellRows]:
-    """Return what computes pending cells of a class one after another, each by `work`.
+    """Return a function that computes pending cells of a class one after another, each by `work`.
 
-    `ready` does what all of them share.
+    Parameters
+    ----------
+    work : Work
+        Function of the data, the setting, a cell and its stream to the columns.
+    ready : callable
+        Function of data and setting to what all cells share, which `work` takes as its data.
     """
 
     def cells(data: Any, setting: Setting, pending: Sequence[AnyCell]) -> CellRows:
@@ -287,14 +371,36 @@ def one_by_one(
 def finished(
     name: str, setting: Setting, cell: AnyCell, values: Mapping[str, Any], seconds: float
 ) -> dict[str, Any]:
-    """Return the columns of a cell whose repetitions were all done in so many seconds."""
+    """Return the columns of a cell whose repetitions were all done in so many seconds.
+
+    Parameters
+    ----------
+    name : str
+        Name of the class.
+    setting : Setting
+        Config, public domain and geometry of the class.
+    cell : AnyCell
+        Class, series and budget.
+    values : mapping of str to object
+        Columns that were computed, with the number of records ``n``.
+    seconds : float
+        Wall-clock time of all repetitions, in seconds.
+    """
     setup = describe_cell(name, int(np.max(values["n"])), cell, setting)
     each = seconds / setting.repetitions(cell.series)
     return setup | {"status": "ok", "acceptance": 1.0, "seconds": each, **values}
 
 
 class CellFootpoints(NamedTuple):
-    """The private footpoints of a cell, and the stream of the cell, which its means go on with."""
+    """Private footpoints of a cell, and the stream of the cell, which its means go on with.
+
+    Attributes
+    ----------
+    points : DrawnFootpoints
+        Footpoints, one for each repetition.
+    rng : numpy.random.Generator
+        Stream of the cell.
+    """
 
     points: DrawnFootpoints
     rng: np.random.Generator
@@ -307,9 +413,20 @@ Footpoints: TypeAlias = Mapping[str, CellFootpoints]
 def prepared_series(
     data: ClassData, setting: Setting, pending: Sequence[AnyCell], known: Footpoints
 ) -> Iterator[tuple[MeanSetup, list[AnyCell]]]:
-    """Yield what the pending cells of each series share, and these cells.
+    """Yield the prepared records of each series, and its pending cells.
 
-    What footpoints are drawn around is left out where all of them are `known`.
+    Centres of footpoints are left out where all of them are `known`.
+
+    Parameters
+    ----------
+    data : ClassData
+        Images of the class, or its simulated records.
+    setting : Setting
+        Config, public domain and geometry of the class.
+    pending : sequence of AnyCell
+        Cells that are to be drawn.
+    known : Footpoints
+        Private footpoints that are drawn already, by the key of their cell.
     """
     records = cache(partial(admitted, data, setting))
     for series, group in groupby(pending, key=attrgetter("series")):
@@ -324,7 +441,22 @@ def prepared_series(
 
 
 def draw_footpoints(data: ClassData, setting: Setting, pending: Sequence[AnyCell]) -> Footpoints:
-    """Draw the private footpoints of the `pending` cells of a class that pay for them."""
+    """Draw the private footpoints of the `pending` cells of a class that pay for them.
+
+    Parameters
+    ----------
+    data : ClassData
+        Images of the class, or its simulated records.
+    setting : Setting
+        Config, public domain and geometry of the class.
+    pending : sequence of AnyCell
+        Cells that are to be drawn.
+
+    Returns
+    -------
+    Footpoints
+        Private footpoints by the key of their cell; a cell without a law of its footpoint has none.
+    """
     drawn = dict[str, CellFootpoints]()
     for prepared, own in prepared_series(data, setting, pending, drawn):
         for cell in own:
@@ -349,9 +481,24 @@ def run_cells(
 ) -> CellRows:
     """Compute the `pending` cells of one class and yield each one's columns.
 
-    What depends on the records alone is computed once, and what depends on a series once for all
-    its budgets, which are drawn side by side: one class may have most of the records.
-    `footpoints` are those of `draw_footpoints`; without them each cell draws its own, the same.
+    Computations on the records alone are made once, and those of a series once for all its budgets,
+    which are drawn side by side: one class may have most of the records.
+
+    Parameters
+    ----------
+    data : ClassData
+        Images of the class, or its simulated records.
+    setting : Setting
+        Config, public domain and geometry of the class.
+    pending : sequence of AnyCell
+        Cells that are to be drawn.
+    footpoints : Footpoints, optional
+        Result of `draw_footpoints`; without it each cell draws its own, the same.
+
+    Returns
+    -------
+    tuple
+        Cell, and the columns of its rows.
     """
     known = footpoints or {}
     for prepared, own in prepared_series(data, setting, pending, known):
@@ -365,7 +512,17 @@ def run_cells(
 
 
 def record_budget(data: ClassData, cell: AnyCell, setting: Setting) -> Budget:
-    """Return what one record of a cell may cost."""
+    """Return the budget of one record of a cell.
+
+    Parameters
+    ----------
+    data : ClassData
+        Images of the class, or its simulated records.
+    cell : AnyCell
+        Class, series and budget.
+    setting : Setting
+        Config, public domain and geometry of the class.
+    """
     budget = setting.config.budget(cell.value, cell.series)
     return budget_of(budget, data.most, unit_of(cell.series))
 
@@ -377,10 +534,28 @@ def columns(
     setting: Setting,
     footpoints: CellFootpoints | None = None,
 ) -> dict[str, Any]:
-    """Draw one cell and return its rows.
+    """Draw all repetitions of one cell.
 
     Status `undefined` where the law has no density; `not representable` where, on a curved
     manifold, the noise is so wide that doubles cannot hold a point, or its own eigenvalues.
+
+    Parameters
+    ----------
+    data : ClassData
+        Images of the class, or its simulated records.
+    prepared : MeanSetup
+        Records of the class, ready for draws of the series.
+    cell : AnyCell
+        Class, series and budget.
+    setting : Setting
+        Config, public domain and geometry of the class.
+    footpoints : CellFootpoints, optional
+        Private footpoints of the cell, if they are drawn already.
+
+    Returns
+    -------
+    dict of str to object
+        Columns of the rows, by their names.
     """
     setup = describe_cell(data.name, prepared.records.n, cell, setting)
     budget = record_budget(data, cell, setting)
@@ -423,7 +598,15 @@ def columns(
 
 
 def bound_columns(prepared: MeanSetup, release: Release) -> dict[str, FloatArray]:
-    """Return how far each footpoint is from the true mean, and what that bounds; of others none."""
+    """Return distances of footpoints to the true mean, and bounds of them; nothing for others.
+
+    Parameters
+    ----------
+    prepared : MeanSetup
+        Records, ready for draws of a plan.
+    release : Release
+        Release of a cell, all of its repetitions.
+    """
     records, plan = prepared.records, prepared.plan
     family = MECHANISMS[plan.mechanism] if isinstance(plan, SinglePlan) else None
     if family is None or family.noise_norms is None:
@@ -437,7 +620,19 @@ def bound_columns(prepared: MeanSetup, release: Release) -> dict[str, FloatArray
 
 
 def named_columns(config: ExperimentConfig, label: int, name: str, key: str) -> dict[str, Any]:
-    """Return the columns that tell whose rows these are, and the seed of the stream named `key`."""
+    """Return the columns of names, and the seed of the stream named `key`.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
+    label : int
+        Label of the class.
+    name : str
+        Name of the class.
+    key : str
+        Public name of the stream.
+    """
     return {
         "experiment": config.name,
         "dataset": config.dataset_name,
@@ -451,7 +646,19 @@ def named_columns(config: ExperimentConfig, label: int, name: str, key: str) -> 
 def cell_columns(
     config: ExperimentConfig, cell: AnyCell, name: str, manifold: Manifold
 ) -> dict[str, Any]:
-    """Return the columns of a cell that its config says, and the name of its class."""
+    """Return the columns of a cell that follow from its config, and the name of its class.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
+    cell : AnyCell
+        Class, series and budget.
+    name : str
+        Name of the class.
+    manifold : Manifold
+        Manifold of the points.
+    """
     series = cell.series
     return named_columns(config, cell.label, name, cell.key) | {
         "manifold": manifold.name,
@@ -468,9 +675,14 @@ def cell_columns(
 
 
 def footpoint_columns(plan: mean.Plan) -> dict[str, Any]:
-    """Return the columns that say where the footpoint of a plan comes from, and its share.
+    """Return the columns of a plan's footpoint: its source, mechanism and share.
 
     The steps of an adaptive plan have their shares in `split_columns`.
+
+    Parameters
+    ----------
+    plan : mean.Plan
+        Plan of the private mean.
     """
     if not isinstance(plan, SinglePlan):
         return {"footpoint": "adaptive", "footpoint_mechanism": "ewg", "footpoint_share": np.nan}
@@ -485,10 +697,19 @@ def footpoint_columns(plan: mean.Plan) -> dict[str, Any]:
 
 
 def split_columns(plan: mean.Plan, budget: Budget, steps: Sequence[mean.Step]) -> dict[str, Any]:
-    """Return the columns that say how a budget is split between footpoint and mean.
+    """Return the columns of the split of a budget between footpoint and mean.
 
     Of an adaptive plan the counts, which find the radii, count as the footpoint, and its three
-    clipped means as the mean. What was not drawn has no `steps`.
+    clipped means as the mean.
+
+    Parameters
+    ----------
+    plan : mean.Plan
+        Plan of the private mean.
+    budget : Budget
+        Budget of one record.
+    steps : sequence of mean.Step
+        Steps that were drawn; none before a draw.
     """
     if isinstance(plan, SinglePlan):
         share, rest = mean.split_budget(budget, plan)
@@ -509,7 +730,19 @@ def split_columns(plan: mean.Plan, budget: Budget, steps: Sequence[mean.Step]) -
 
 
 def describe_cell(name: str, n: int, cell: AnyCell, setting: Setting) -> dict[str, Any]:
-    """Return the columns that are known before anything is drawn."""
+    """Return the columns that are known before anything is drawn.
+
+    Parameters
+    ----------
+    name : str
+        Name of the class.
+    n : int
+        Number of records.
+    cell : AnyCell
+        Class, series and budget.
+    setting : Setting
+        Config, public domain and geometry of the class.
+    """
     config, series, manifold = setting.config, cell.series, setting.manifold
     plan = series.plan if isinstance(series.plan, SinglePlan) else SinglePlan()
     family = MECHANISMS[series.mechanism]
@@ -524,16 +757,30 @@ def describe_cell(name: str, n: int, cell: AnyCell, setting: Setting) -> dict[st
 
 
 MEASURES = {"frobenius": "Frobenius", "vech": "half-vectorisation", "chord": "chord"}
-"""What the distances of `ErrorSeries.measure` are called, but for the manifold's own."""
+"""Names of the distances of `ErrorSeries.measure`, but for the manifold's own."""
 
 
 def measure_of(series: SeriesConfig) -> str:
-    """Return how the errors of a series are measured."""
+    """Return the measure of the errors of a series.
+
+    Parameters
+    ----------
+    series : SeriesConfig
+        Settings of the series.
+    """
     return series.measure if isinstance(series, ErrorSeries) else "distance"
 
 
 def distance_name(series: SeriesConfig, manifold: Manifold) -> str:
-    """Return in which distance the errors of a series are measured, as `measure` measures them."""
+    """Return the name of the distance of a series' errors, as `measure` measures them.
+
+    Parameters
+    ----------
+    series : SeriesConfig
+        Settings of the series.
+    manifold : Manifold
+        Manifold of the points.
+    """
     if (how := measure_of(series)) != "distance":
         return MEASURES[how]
     if MECHANISMS[series.mechanism].embedded and isinstance(manifold, EmbeddedManifold):
@@ -544,12 +791,21 @@ def distance_name(series: SeriesConfig, manifold: Manifold) -> str:
 def measure(
     records: Records, release: Release, distances: FloatArray | None, series: SeriesConfig
 ) -> FloatArray:
-    """Return how far the outputs are from the true mean, as the series measures it.
-
-    `distances` are given where the points cannot tell.
+    """Return the distances of the outputs from the true mean, in the measure of the series.
 
     Outputs of embedded mechanisms leave the manifold: their distance is that of matrices or vectors
     as they are stored.
+
+    Parameters
+    ----------
+    records : Records
+        Records of the class.
+    release : Release
+        Release of a cell, all of its repetitions.
+    distances : array or None, shape (r,)
+        Distances that are known from the draw, where the points cannot tell.
+    series : SeriesConfig
+        Settings of the series.
     """
     manifold = records.manifold
     embedded = MECHANISMS[series.mechanism].embedded

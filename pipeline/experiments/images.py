@@ -56,7 +56,7 @@ from covdp.store import (
 
 @dataclass(frozen=True)
 class Run:
-    """What every step of a run is given.
+    """One run: an experiment on one dataset, shared by all of its steps.
 
     The steps of a run share one object, so that its images are opened once, and described and
     digested once. A step in another process gets the settings alone.
@@ -83,7 +83,13 @@ class Run:
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:
-        """Time a step; parts of it that are done side by side count once."""
+        """Time a step; parts of it that are done side by side count once.
+
+        Parameters
+        ----------
+        step : str
+            Name of the step.
+        """
         now = time.perf_counter()
         begun = self.clock.setdefault(step, (now, now))[0]
         try:
@@ -133,7 +139,7 @@ class Run:
 
     @property
     def store(self) -> Place:
-        """Where the descriptors of the images stand while the run works."""
+        """Folder of the descriptors of the images while the run works."""
         key = hashlib.sha256(str(self.folder.resolve()).encode(errors="surrogateescape"))
         return find_place(private_stores() / key.hexdigest()[:16])
 
@@ -164,6 +170,7 @@ def check_results(run: Run, images: str = "") -> dict[str, Any]:
     Parameters
     ----------
     run : Run
+        Run that is to be started, or to go on.
     images : str
         Digest of its images, where they are known.
 
@@ -220,14 +227,28 @@ def _settings_before(run: Run) -> dict[str, Any]:
 
 
 def keep_settings(run: Run, images: str = "") -> None:
-    """Write the settings of a run beside its results, after `check_results`."""
+    """Write the settings of a run beside its results, after `check_results`.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    images : str
+        Digest of its images, where they are known.
+    """
     settings = check_results(run, images)
     make_folder(run.settings.parent)
     write_whole(run.settings, json.dumps(settings, indent=2))
 
 
 def require_public(card: Card) -> None:
-    """Refuse images that nobody has declared public: what a run writes tells of them."""
+    """Refuse images that nobody has declared public: what a run writes tells of them.
+
+    Parameters
+    ----------
+    card : Card
+        Card of the dataset.
+    """
     if not card.public:
         raise ConfigError(
             f"a run writes sample pictures of {card.name}, its true means and the errors against "
@@ -238,22 +259,31 @@ def require_public(card: Card) -> None:
 
 SAMPLES = 24
 AMONG = 4096
-"""Images in the montage of a class, and how many of its first they are taken from."""
+"""Number of images in the montage of a class, and of its first images that they are from."""
 
 
 FETCHING = Lock()
-"""Of one run at a time: the next may want the same files."""
+"""Lock that allows one download at a time: the next run may want the same files."""
 
 
 def fetch_images(run: Run) -> ImageSource:
-    """Have the images on disk with the right digest, and open them.
+    """Fetch the images, with the right digest, and open them.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+
+    Returns
+    -------
+    ImageSource
+        Opened images.
 
     Raises
     ------
-    MissingError
-        When they cannot be had.
     DatasetError
-        When some are at fault, or a class has none in the chosen splits.
+        When some are at fault, or a class has none in the chosen splits; a `MissingError` when they
+        cannot be had.
     """
     with FETCHING, run.timed("images"):
         for label in run.labels:
@@ -262,7 +292,13 @@ def fetch_images(run: Run) -> ImageSource:
 
 
 def public_domain(run: Run) -> DescriptorDomain:
-    """Return the bound on the descriptors: a function of the config and of the images' size."""
+    """Return the bound on the descriptors: a function of the config and of the images' size.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    """
     config, source = run.config, run.images
     return domain_of(
         config.descriptor,
@@ -274,13 +310,27 @@ def public_domain(run: Run) -> DescriptorDomain:
 
 
 def image_setting(run: Run) -> Setting:
-    """Return what is public of every class."""
+    """Return the setting of every class: config, public domain and manifold.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    """
     k = DESCRIPTORS[run.config.descriptor].k
     return Setting(run.config, public_domain(run), MANIFOLDS[run.config.manifold](k=k))
 
 
 def class_images(run: Run, label: int) -> ClassData:
-    """Return a class with its descriptors, and whose each is if persons are known."""
+    """Return a class with its descriptors, and the person of each if persons are known.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    label : int
+        Label of the class.
+    """
     chunks = list(run.stored.chunks(label))
     points, units = (np.concatenate([chunk[i] for chunk in chunks]) for i in range(2))
     persons = units if run.images.unit == "person" else None
@@ -290,12 +340,18 @@ def class_images(run: Run, label: int) -> ClassData:
 def placed_images(
     run: Run, label: int, splits: Splits, change: Callable[[ImageArray], ImageArray] | None = None
 ) -> Point:
-    """Return the records of a class in some splits, placed; persons where it is known whose.
+    """Return the placed records of a class in some splits; persons where they are known.
 
     Parameters
     ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    label : int
+        Label of the class.
+    splits : Splits
+        Splits that are read.
     change : callable, optional
-        What is done to the images first.
+        Function that changes the images first.
     """
     source, config = run.images, run.config
     chosen = source.select(splits, label)
@@ -310,10 +366,22 @@ def placed_images(
 
 
 def describe_classes(run: Run, images: ImageSource) -> StoredImages:
-    """Describe all images once, into the store of the run, and show some of each class.
+    """Describe all images once, into the store of the run, and draw some of each class.
 
     Montages go to ``samples/<label>.png`` in the folder of the run. A volume is shown by the
     slice in the middle of its depth.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    images : ImageSource
+        Opened images.
+
+    Returns
+    -------
+    StoredImages
+        Descriptors of all images.
     """
     with run.timed("descriptors"):
         stored = run.stored  # all shards are made
@@ -338,12 +406,14 @@ def _samples(source: ImageSource, run: Run) -> dict[int, ImageArray]:
 
 
 class VerifiedBound(NamedTuple):
-    """The proven bound of the descriptors of a run, and how far each class fills it: not private.
+    """Proven bound of the descriptors of a run, and the reach of each class in it: not private.
 
     Attributes
     ----------
     domain : DescriptorDomain
+        Proven domain of the descriptors.
     classes : tuple of Bound
+        Largest norm of each class, and its place in the domain.
     """
 
     domain: DescriptorDomain
@@ -351,10 +421,22 @@ class VerifiedBound(NamedTuple):
 
 
 def verify_bound(run: Run, stored: StoredImages) -> VerifiedBound:
-    """Compare every descriptor with the proven radius; write ``bound.parquet``, farthest images.
+    """Compare every descriptor with the proven radius.
 
-    Pictures of the farthest image of each class go to ``farthest/<label>.png`` in the folder of the
-    run.
+    Results go to ``bound.parquet`` in the folder of the run, pictures of the farthest image of each
+    class to ``farthest/<label>.png`` there.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    stored : StoredImages
+        Descriptors of the images.
+
+    Returns
+    -------
+    VerifiedBound
+        Proven bound, and the reach of each class in it.
 
     Raises
     ------
@@ -386,7 +468,14 @@ def _draw_farthest(run: Run, bounds: Sequence[Bound]) -> None:
 def farthest_of(run: Run, label: int | None) -> float:
     """Return the largest distance of a descriptor of a class, or of all, from the identity.
 
-    It is that which `verify_bound` has written; NaN where records are simulated.
+    Read from what `verify_bound` has written; NaN where records are simulated.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    label : int or None
+        Label of the class; None for all.
     """
     if not run.config.on_images:
         return np.nan
@@ -396,22 +485,82 @@ def farthest_of(run: Run, label: int | None) -> float:
 
 
 def gain(images: ImageArray, amount: float, rng: np.random.Generator) -> ImageArray:
-    """Multiply gray levels with `amount`; what is above 255 is cut off."""
+    """Multiply gray levels with a factor; levels above 255 are cut off.
+
+    Parameters
+    ----------
+    images : array, shape (n, height, width[, 3])
+        Gray levels, 0 to 255.
+    amount : float
+        Factor.
+    rng : numpy.random.Generator
+        Source of random numbers, unused.
+
+    Returns
+    -------
+    array, shape of `images`
+        Changed gray levels.
+    """
     return _bytes(images.astype(np.float64) * amount)
 
 
 def gamma(images: ImageArray, amount: float, rng: np.random.Generator) -> ImageArray:
-    """Raise gray levels, between 0 and 1, to the power `amount`."""
+    """Raise gray levels, between 0 and 1, to a power.
+
+    Parameters
+    ----------
+    images : array, shape (n, height, width[, 3])
+        Gray levels, 0 to 255.
+    amount : float
+        Exponent.
+    rng : numpy.random.Generator
+        Source of random numbers, unused.
+
+    Returns
+    -------
+    array, shape of `images`
+        Changed gray levels.
+    """
     return _bytes(255.0 * (images / 255.0) ** amount)
 
 
 def grain(images: ImageArray, amount: float, rng: np.random.Generator) -> ImageArray:
-    """Add independent Gaussian noise of `amount` gray levels to each pixel."""
+    """Add independent Gaussian noise to each pixel.
+
+    Parameters
+    ----------
+    images : array, shape (n, height, width[, 3])
+        Gray levels, 0 to 255.
+    amount : float
+        Standard deviation of the noise, in gray levels.
+    rng : numpy.random.Generator
+        Source of the random numbers.
+
+    Returns
+    -------
+    array, shape of `images`
+        Changed gray levels.
+    """
     return _bytes(images + amount * rng.standard_normal(images.shape))
 
 
 def blur(images: ImageArray, amount: float, rng: np.random.Generator) -> ImageArray:
-    """Mix each pixel with those on both sides, up and down: the share `amount` of each way."""
+    """Mix each pixel with its neighbours on both sides, up and down.
+
+    Parameters
+    ----------
+    images : array, shape (n, height, width[, 3])
+        Gray levels, 0 to 255.
+    amount : float
+        Share of each of the two neighbours, along each axis.
+    rng : numpy.random.Generator
+        Source of random numbers, unused.
+
+    Returns
+    -------
+    array, shape of `images`
+        Changed gray levels.
+    """
     soft: FloatArray = images.astype(np.float64)
     for axis in (1, 2):
         width = [(int(here == axis),) * 2 for here in range(soft.ndim)]
@@ -430,7 +579,7 @@ def _bytes(levels: FloatArray) -> ImageArray:
 CHANGES: Mapping[str, Callable[..., ImageArray]] = {
     change.__name__: change for change in (gain, gamma, grain, blur)
 }
-"""What `change` of a series may be, beside none and another class."""
+"""Values of `change` of a series, beside none and another class, and their functions."""
 
 
 def _still(levels: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]) -> "RareImages":
@@ -470,13 +619,23 @@ RARE: Mapping[str, RareImages] = {
     "faint dots": _dots,
     "photograph": _photograph,
 }
-"""What `rare` of a series may be, beside none."""
+"""Values of `rare` of a series, beside none, and their images."""
 RARE_IMAGES = 200
 """Rare images that are drawn from."""
 
 
 def rare_images(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> ImageArray:
-    """Return rare images of a kind, (`RARE_IMAGES`, *shape); in colour all channels are equal."""
+    """Return rare images of a kind, (`RARE_IMAGES`, *shape); in colour all channels are equal.
+
+    Parameters
+    ----------
+    kind : str
+        Name of the pattern, in `RARE`.
+    shape : tuple of int
+        Shape of an image, (height, width[, 3]).
+    rng : numpy.random.Generator
+        Source of the random numbers.
+    """
     images = _bytes(RARE[kind](shape[0], shape[1], RARE_IMAGES, rng))
     if len(shape) == 3:
         images = np.repeat(images[..., np.newaxis], shape[2], axis=-1)

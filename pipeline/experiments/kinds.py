@@ -34,7 +34,7 @@ EXPERIMENT_KINDS = Registry[ExperimentKind](
     },
     word="kind of experiment",
 )
-"""Kind of an experiment → what is done."""
+"""Kinds of experiments, by their names."""
 
 
 class RecordSource(Protocol):
@@ -53,24 +53,58 @@ class RecordSource(Protocol):
         """Function that draws private means of a class into a folder, if they make a picture."""
 
     def check(self, config: ExperimentConfig) -> None:
-        """Refuse, in one line, settings of which no records can be made."""
+        """Refuse, in one line, settings of which no records can be made.
+
+        Parameters
+        ----------
+        config : ExperimentConfig
+            Experiment on one dataset.
+        """
 
     def title(self, config: ExperimentConfig, label: int) -> str:
-        """Return the name of a class."""
+        """Return the name of a class.
+
+        Parameters
+        ----------
+        config : ExperimentConfig
+            Experiment on one dataset.
+        label : int
+            Label of the class.
+        """
 
     def read(self, config: ExperimentConfig, label: int) -> tuple[ClassData, Setting]:
-        """Return the records of a class, and what is public of it."""
+        """Return the records of a class, and its setting.
+
+        Parameters
+        ----------
+        config : ExperimentConfig
+            Experiment on one dataset.
+        label : int
+            Label of the class.
+        """
 
 
 SOURCES = Registry[RecordSource]("sources", {}, word="source")
-"""Kind of a source of records → how they are made."""
+"""Sources of records without images, by their names."""
 
 
 def source_of(config: ExperimentConfig) -> RecordSource | None:
-    """Return the source of the records of an experiment, None for one on images or of a table."""
+    """Return the source of the records of an experiment; None for one on images or of a table.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
+    """
     return None if config.source is None else SOURCES[config.source.kind]
 
 
 def drawn_labels(run: Run) -> tuple[int, ...]:
-    """Return the labels that cells of a run have."""
+    """Return the labels of the cells of a run.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    """
     return run.labels[:1] if EXPERIMENT_KINDS[run.config.kind].together else run.labels

@@ -23,7 +23,15 @@ from covdp.privacy import Budget
 
 
 def place(points: Point, setting: Setting) -> Point:
-    """Return the points of a class as records, in `chart_of` its manifold."""
+    """Return the points of a class as records, in `chart_of` its manifold.
+
+    Parameters
+    ----------
+    points : array, shape (n, *point_shape)
+        Points of the class, on the manifold.
+    setting : Setting
+        Config, public domain and geometry of the class.
+    """
     return mean.admit(points, domain=setting.domain, manifold=setting.manifold).placed
 
 
@@ -34,15 +42,26 @@ class Population:
     Attributes
     ----------
     records : Records
+        Records of the class, then the rare ones.
     own : int
-        How many of the first are of the class; the others are rare ones.
+        Number of records of the class, which are the first; the others are rare ones.
     """
 
     records: Records
     own: int
 
     def draw(self, n: int, rng: np.random.Generator, share: float = 0.0) -> NDArray[np.int64]:
-        """Return n rows, drawn with replacement; each is of the rare ones with this probability."""
+        """Return n rows, drawn with replacement, shape (n,).
+
+        Parameters
+        ----------
+        n : int
+            Number of rows.
+        rng : numpy.random.Generator
+            Source of the random numbers.
+        share : float
+            Probability of each to be a rare one.
+        """
         rows, rare = rng.integers(self.own, size=n), self.records.n - self.own
         if rare:
             others = np.flatnonzero(rng.random(n) < share)
@@ -52,7 +71,19 @@ class Population:
     def prepare(
         self, rows: NDArray[np.int64], plan: Plan, rng: np.random.Generator, *, size: int = 1
     ) -> MeanSetup:
-        """Return a sample, ready for draws; adaptive ones have their second moment."""
+        """Return a sample, ready for draws; adaptive plans get their second moment.
+
+        Parameters
+        ----------
+        rows : array
+            Rows of the sample, shape (n,).
+        plan : Plan
+            Plan of the private mean.
+        rng : numpy.random.Generator
+            Source of the random numbers.
+        size : int
+            Number of draws.
+        """
         if isinstance(plan, AdaptivePlan):
             plan = replace(plan, moment=True)
         return mean.prepare(self.records.sample(rows), plan, size=size, rng=rng)
@@ -64,7 +95,19 @@ class Population:
         plan: Plan,
         rng: np.random.Generator,
     ) -> list[Release]:
-        """Return one private mean of each of several samples of as many records."""
+        """Return one private mean of each of several samples of as many records.
+
+        Parameters
+        ----------
+        samples : sequence of array
+            Rows of each sample, as many in each.
+        budget : Budget
+            Budget of each release.
+        plan : Plan
+            Plan of the private mean.
+        rng : numpy.random.Generator
+            Source of the random numbers.
+        """
         noise, prepared = FloatNoise(rng), (self.prepare(rows, plan, rng) for rows in samples)
         if isinstance(plan, AdaptivePlan):
             return mean.draw_each(list(prepared), budget, noise=noise).each
@@ -75,7 +118,19 @@ class Population:
 def population(
     placed: Point, setting: Setting, rare: Point | None = None, labels: Labels = PUBLIC_LABELS
 ) -> Population:
-    """Return records that are placed already as a population, rare ones after those of a class."""
+    """Return records that are placed already as a population, rare ones after those of a class.
+
+    Parameters
+    ----------
+    placed : array, shape (n, d)
+        Records of the class, in the chart.
+    setting : Setting
+        Config, public domain and geometry of the class.
+    rare : array, shape (m, d), optional
+        Rare records, in the chart.
+    labels : Labels
+        Statement on the labels: public, or secret among a total.
+    """
     points = placed if rare is None else np.concatenate([placed, rare])
     space = chart_of(setting.manifold)
     records = mean.admit(points, domain=setting.domain, manifold=space, labels=labels)
@@ -87,7 +142,15 @@ SAMPLED_RECORDS = 200_000
 
 
 def batches(times: int, n: int) -> Iterator[range]:
-    """Yield the repetitions whose samples of n records are held, and released, together."""
+    """Yield ranges of repetitions whose samples are held, and released, together.
+
+    Parameters
+    ----------
+    times : int
+        Number of repetitions.
+    n : int
+        Number of records of a sample.
+    """
     size = max(1, SAMPLED_RECORDS // max(1, n))
     return (range(start, min(start + size, times)) for start in range(0, times, size))
 
@@ -98,7 +161,7 @@ class RareSeries(SampledSeries):
     Attributes
     ----------
     rare : str
-        Images unlike the class among its own.
+        Kind of the images unlike the class among its own.
     rare_share : float
         Expected share of these.
     """
@@ -113,11 +176,11 @@ class ComparedSeries(RareSeries):
     Attributes
     ----------
     n_other : int, optional
-        Records of the second sample.
+        Number of records of the second sample.
     change : str
-        What the second sample is of, beside the class.
+        Change of the class in the second sample, or another class.
     amount : float
-        How much is changed.
+        Amount of the change.
     """
 
     n_other: Count | None = None
@@ -126,12 +189,26 @@ class ComparedSeries(RareSeries):
 
 
 SAME, OTHER = "none", "class"
-"""What `change` of a series may be, beside `CHANGES`: the same class, the next one."""
+"""Values of `change` of a series, beside `CHANGES`: the same class, the next one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Populations:
-    """A class, what it is compared with by what was changed and how much, and rare records."""
+    """A class, the classes that it is compared with, and rare records.
+
+    Attributes
+    ----------
+    name : str
+        Name of the class.
+    points : array, shape (n, d)
+        Records of the class, in the chart.
+    others : mapping of (str, float) to array
+        Changed records, by the change and its amount.
+    rare : mapping of str to array
+        Rare records, by their kind.
+    made : dict of tuple of object to Population
+        Populations that were made already, by their parts.
+    """
 
     name: str
     points: Point
@@ -146,7 +223,19 @@ class Populations:
         change: tuple[str, float] = (SAME, 0.0),
         total: int | None = None,
     ) -> Population:
-        """Return the class as it is or changed, with the rare records of a series; made once."""
+        """Return the class, as it is or changed, with the rare records of a series; made once.
+
+        Parameters
+        ----------
+        setting : Setting
+            Config, public domain and geometry of the class.
+        series : RareSeries
+            Settings of the series.
+        change : (str, float)
+            Name of the change, and its amount.
+        total : int, optional
+            Public number of records of all classes, where labels are secret.
+        """
         key = change, series.rare, total
         if key not in self.made:
             labels = PUBLIC_LABELS if total is None else Labels(total)
@@ -156,7 +245,12 @@ class Populations:
 
 
 def check_populations(config: ExperimentConfig) -> None:
-    """Refuse what no second sample, or no rare image, can be.
+    """Refuse changes and rare images that do not exist.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
 
     Raises
     ------
@@ -183,7 +277,15 @@ def _series_of(config: ExperimentConfig) -> tuple[list[ComparedSeries], list[Rar
 
 
 def read_populations(run: Run, label: int) -> tuple[Populations, Setting]:
-    """Return a class and all that it is compared with, as records in the chart."""
+    """Return a class and all classes that it is compared with, as records in the chart.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    label : int
+        Label of the class.
+    """
     setting, config = image_setting(run), run.config
     others = dict[tuple[str, float], Point]()
     compared, mixed = _series_of(config)

@@ -46,11 +46,24 @@ from covdp.results import (
 CLASSICAL = 1.0
 """The classical formula of the Gaussian mechanism is proven for ε below this."""
 GROUP_TITLE = "Several images of one person"
-"""The title in a statement that the series of a run have different texts for."""
+"""Title in a statement for which the series of a run have different texts."""
 
 
 def guarantees(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[str, str]:
-    """Return, for each series, what one draw at its largest budget guarantees, or why nothing."""
+    """Return the guarantee of one draw of each series at its largest budget.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
+    n_by_class : mapping of str to int
+        Number of privacy units of each class, by its name.
+
+    Returns
+    -------
+    dict of str to str
+        Guarantee by the name of the series, or the reason why there is none.
+    """
     out = {}
     for series in config.mechanisms:
         budget = _largest(config, series)
@@ -63,7 +76,15 @@ def guarantees(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[
 
 
 def uncertified(config: ExperimentConfig, series: SeriesConfig) -> str:
-    """Return why nothing is certified for a series, "" if something is."""
+    """Return the reason why nothing is certified for a series, "" if something is.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
+    series : SeriesConfig
+        Settings of the series.
+    """
     budget = _largest(config, series)
     if isinstance(budget, RaoDP | KLDP | MCDP):
         return f"never certified: {budget} is a label that bounds no (ε, δ)"
@@ -97,8 +118,15 @@ def uncertified(config: ExperimentConfig, series: SeriesConfig) -> str:
 def statement(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[str, str]:
     """Return the statement of privacy of a run: title and text, each series with its own promise.
 
-    Record, neighbours and the like are the same for all series that are certified. What an attacker
-    can tell is that of the series which gives away most.
+    Record, neighbours and the like are the same for all series that are certified. The power of an
+    attacker is that against the series which gives away most.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
+    n_by_class : mapping of str to int
+        Number of privacy units of each class, by its name.
     """
     promises = guarantees(config, n_by_class)
     text = "; ".join(f"{name}: {promise}" for name, promise in promises.items())
@@ -119,14 +147,26 @@ def statement(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[s
 
 
 def unit(config: ExperimentConfig) -> str:
-    """Return what one record is, as the statement calls it."""
+    """Return the word for one record, as the statement calls it.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
+    """
     if persons_of(config) is not None:
         return "person"
     return "image" if config.source is None else "record"
 
 
 def persons_of(config: ExperimentConfig) -> int | None:
-    """Return in how many classes a person may be; None where the record is not the person."""
+    """Return the number of classes of a person; None where the record is not the person.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
+    """
     if (source := source_of(config)) is not None:
         return 1 if source.by_person else None
     return classes_per_person(find_card(config.dataset)) if config.on_images else None
@@ -171,7 +211,20 @@ def _with_equivalent(budget: Budget, n: int) -> str:
 
 
 def write_log(run: Run, notes: Sequence[str]) -> Path:
-    """Write the record of a run that has its rows, with `notes` of its own."""
+    """Write the record of a run that has its rows.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    notes : sequence of str
+        Notes of this start, which come first.
+
+    Returns
+    -------
+    Path
+        Path of the record.
+    """
     config = run.config
     if not config.on_images:
         note = DatasetNote(config.dataset, "made by the experiment itself", origin="simulated")
@@ -202,9 +255,16 @@ def write_log(run: Run, notes: Sequence[str]) -> Path:
 def budget_shares(
     config: ExperimentConfig, setting: Setting, *, few: bool
 ) -> dict[str, dict[str, float]]:
-    """Return what each step of a series takes of its budget, where series are of private means.
+    """Return the share of each step in the budget of a series, where series are private means.
 
-    With `few` in cells of a small n·μ.
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
+    setting : Setting
+        Config, public domain and geometry of the class.
+    few : bool
+        True for cells of a small n·μ.
     """
     if EXPERIMENT_KINDS[config.kind].footpoints is None:
         return {}
@@ -214,6 +274,18 @@ def budget_shares(
 
 def write_missing(run: Run, reason: MissingError) -> Path:
     """Write rows with status `data not available`, and a record that says how to get the data.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    reason : MissingError
+        Error that says why there are no data, and the way out.
+
+    Returns
+    -------
+    Path
+        Path of the table.
 
     Raises
     ------
@@ -265,10 +337,12 @@ def _note(card: Card, origin: str) -> DatasetNote:
 
 
 def command(run: Run, out: Path | None = None) -> str:
-    """Return what to type to run the same again, "" where that is not known.
+    """Return the command that runs the same again, "" where it is not known.
 
     Parameters
     ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
     out : Path, optional
         The folder of results, where one was named.
     """
@@ -306,18 +380,19 @@ def _unit(config: ExperimentConfig) -> str:
 
 
 class Outcome(NamedTuple):
-    """What is printed in the end.
+    """Summary of runs, as it is printed in the end.
 
     Attributes
     ----------
     lines : tuple of str
-        What had no data, why, and the command that gets and runs it; then how many of each.
+        Lines on each run without data, its reason and the command that gets and runs it; then the
+        count of both.
     without : tuple of str
         The experiments that ran on none of their datasets.
     runs : tuple of mapping
         The same for programs: run, whether it is done, why not, and the command that gets it.
     paths : mapping of str to Path
-        Where results and report are.
+        Paths of the results and of the report.
     """
 
     lines: tuple[str, ...]
@@ -327,14 +402,21 @@ class Outcome(NamedTuple):
 
 
 def outcome(runs: Sequence[Run], page: Path, out: Path | None) -> Outcome:
-    """Read what the runs left behind.
+    """Read the results that the runs left behind.
 
     Parameters
     ----------
+    runs : sequence of Run
+        Runs that were made.
     page : Path
         The report.
     out : Path, optional
         The folder of results as it was given, for the commands.
+
+    Returns
+    -------
+    Outcome
+        Summary that is printed.
     """
     lines, ran, reports = list[str](), dict[str, bool](), list[Mapping[str, Any]]()
     for run in runs:

@@ -24,7 +24,7 @@ from covdp.registry import Registry
 from covdp.toml import parse, read_toml
 
 QUICK = 10
-"""Most repetitions of a quick run."""
+"""Largest number of repetitions of a quick run."""
 
 MAIN = Path(__file__).with_name("main.toml")
 """The experiment that `covdp run` runs when it is given none."""
@@ -46,16 +46,21 @@ def load_experiments(
 
     Parameters
     ----------
-    sources : str or Path
+    *sources : str or Path
         Names of `EXPERIMENTS`, ``all`` of them, or the path of a TOML file, anywhere.
-    dataset, descriptor : str, optional
-        Of the experiments on images, in place of their own.
-    seed, repetitions : int, optional
-        In place of the file's; a series with a number of its own keeps it where it is smaller.
+    dataset : str, optional
+        Dataset of the experiments on images, in place of their own.
+    descriptor : str, optional
+        Descriptor of the experiments on images, in place of their own.
+    seed : int, optional
+        Seed in place of the file's.
+    repetitions : int, optional
+        Number of repetitions in place of the file's; a series with a number of its own keeps it
+        where it is smaller.
     quick : bool
-        At most `QUICK` repetitions, and of images that are timed the least n; all else stays.
+        True for at most `QUICK` repetitions, and of timed images the least n; all else stays.
     chains : bool
-        Whether the published Markov chains are run.
+        True to run the published Markov chains.
 
     Raises
     ------
@@ -96,14 +101,20 @@ def load_experiments(
 def changed_words(
     *sources: str | Path, quick: bool = False, chains: bool = True, **asked: Any
 ) -> list[str]:
-    """Return words for what is asked for and differs from the files of experiments.
+    """Return words for options that are given and differ from the files of experiments.
 
-    They name the folder of results: ``["grid11", "seed-7", "quick"]``.
+    The words name the folder of results: ``["grid11", "seed-7", "quick"]``.
 
     Parameters
     ----------
-    sources, quick, chains, asked
-        Arguments of `load_experiments`; the dataset has its place in the name of a run.
+    *sources : str or Path
+        Names or files of experiments, as in `load_experiments`.
+    quick : bool
+        True if `quick` is asked for.
+    chains : bool
+        False if Markov chains are left out.
+    **asked : object
+        Further arguments of `load_experiments`; the dataset has its place in the name of a run.
     """
     asked = {key: asked.get(key) for key in ("descriptor", "seed", "repetitions")}
     asked = {key: value for key, value in asked.items() if value is not None}
@@ -278,6 +289,11 @@ def _limited(config: ExperimentConfig, caps: Sequence[int], *, chains: bool) -> 
 
 def check(config: ExperimentConfig) -> None:
     """Refuse, before anything is computed, names and combinations that mean nothing.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
 
     Raises
     ------

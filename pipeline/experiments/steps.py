@@ -48,6 +48,7 @@ class ClassSeries:
     name : str
         Name of the class.
     series : SeriesConfig
+        Settings of the series.
     """
 
     label: int
@@ -60,21 +61,43 @@ class ClassSeries:
 
 
 class SelectedFootpoints(NamedTuple):
-    """The private footpoints of a series on a class, by the key of their cell."""
+    """Private footpoints of a series on a class.
+
+    Attributes
+    ----------
+    what : ClassSeries
+        Series and class.
+    cells : Footpoints
+        Footpoints by the key of their cell.
+    """
 
     what: ClassSeries
     cells: Footpoints
 
 
 class DrawnCells(NamedTuple):
-    """Number of cells of a series on a class that were drawn now, and are on disk."""
+    """Number of cells of a series on a class that were drawn now, and are on disk.
+
+    Attributes
+    ----------
+    what : ClassSeries
+        Series and class.
+    cells : int
+        Number of cells.
+    """
 
     what: ClassSeries
     cells: int
 
 
 def class_series(run: Run) -> list[ClassSeries]:
-    """Return every class and series of a run."""
+    """Return every class and series of a run.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    """
     names = partial(_class_name, run)
     return [
         ClassSeries(label, names(label), series)
@@ -84,7 +107,13 @@ def class_series(run: Run) -> list[ClassSeries]:
 
 
 def with_footpoint(run: Run) -> list[ClassSeries]:
-    """Return every class and series of which private footpoints are drawn before the means."""
+    """Return every class and series whose private footpoints are drawn before the means.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    """
     if EXPERIMENT_KINDS[run.config.kind].footpoints is None:
         return []
     plans = {item.series: item.plan for item in run.config.mechanisms}
@@ -95,7 +124,15 @@ def with_footpoint(run: Run) -> list[ClassSeries]:
 def beside(
     run: Run, selected: Sequence[SelectedFootpoints]
 ) -> tuple[list[ClassSeries], list[Footpoints | None]]:
-    """Return every class and series of a run, and the footpoints of each, None where none are."""
+    """Return every class and series of a run, and the footpoints of each, None where none are.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    selected : sequence of SelectedFootpoints
+        Footpoints that were drawn.
+    """
     cells, found = class_series(run), {str(item.what): item.cells for item in selected}
     return cells, [found.get(str(what)) for what in cells]
 
@@ -108,11 +145,19 @@ def _class_name(run: Run, label: int) -> str:
 
 
 ClassRecords: TypeAlias = tuple[Any, Setting]
-"""The records of a class as its kind of experiment reads them, and what is public of them."""
+"""Records of a class as its kind of experiment reads them, and their setting."""
 
 
 def load_class(run: Run, label: int) -> ClassRecords:
-    """Return what is drawn from of one class."""
+    """Return the records of one class and its setting, as the kind of experiment reads them.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    label : int
+        Label of the class.
+    """
     return (EXPERIMENT_KINDS[run.config.kind].read or read_class)(run, label)
 
 
@@ -121,7 +166,19 @@ def select_footpoint(
 ) -> SelectedFootpoints:
     """Draw the private footpoints of a series on a class, at every budget that is not on disk.
 
-    `records` are those of `load_class`, which are loaded when left out.
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    what : ClassSeries
+        Series and class.
+    records : ClassRecords, optional
+        Result of `load_class`, which is loaded when left out.
+
+    Returns
+    -------
+    SelectedFootpoints
+        Private footpoints of all cells that were pending.
     """
     draw, pending = EXPERIMENT_KINDS[run.config.kind].footpoints, _pending(run, what)
     if draw is None or not pending:
@@ -137,7 +194,21 @@ def release(
 ) -> DrawnCells:
     """Draw a series on a class, at every budget that is not on disk yet.
 
-    `footpoints` are those of `select_footpoint`, `records` those of `load_class`.
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    what : ClassSeries
+        Series and class.
+    footpoints : Footpoints, optional
+        Footpoints of `select_footpoint`; drawn with the means when left out.
+    records : ClassRecords, optional
+        Result of `load_class`, which is loaded when left out.
+
+    Returns
+    -------
+    DrawnCells
+        Number of cells that were drawn.
     """
     kind, writer, pending = EXPERIMENT_KINDS[run.config.kind], row_writer(run), _pending(run, what)
     if kind.cells is None or not pending:
@@ -154,7 +225,15 @@ def release(
 
 
 def draw_class(run: Run, label: int) -> None:
-    """Select the footpoints and release all series on one class, whose records are loaded once."""
+    """Select the footpoints and release all series on one class, whose records are loaded once.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    label : int
+        Label of the class.
+    """
     records, paid = None, {str(what) for what in with_footpoint(run)}
     for what in class_series(run):
         if what.label == label and _pending(run, what):
@@ -170,7 +249,15 @@ def _pending(run: Run, what: ClassSeries) -> list[AnyCell]:
 
 
 def read_class(run: Run, label: int) -> tuple[ClassData, Setting]:
-    """Return the records of one class, and what is public of it."""
+    """Return the records of one class, and its setting.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    label : int
+        Label of the class.
+    """
     if (source := source_of(run.config)) is not None:
         return source.read(run.config, label)
     return class_images(run, label), image_setting(run)
@@ -179,14 +266,21 @@ def read_class(run: Run, label: int) -> tuple[ClassData, Setting]:
 def write_results(run: Run, drawn: int | None = None) -> Path:
     """Join the rows of all classes into one table, and write the record of the run.
 
-    Pictures are drawn, and it is measured what the private means are good for, where the kind of
-    experiment asks for it. What is stored of images is dropped. Where the table was complete, the
-    record of the start that drew it stays.
+    Pictures are drawn, and the use of the private means is measured, where the kind of experiment
+    asks for it. The stored descriptors are dropped. Where the table was complete, the record of the
+    start that drew it stays.
 
     Parameters
     ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
     drawn : int, optional
-        How many cells were drawn now; all of them when left out.
+        Number of cells that were drawn now; all of them when left out.
+
+    Returns
+    -------
+    Path
+        Path of the table.
     """
     config = run.config
     with run.timed("results"):
@@ -206,7 +300,18 @@ def write_results(run: Run, drawn: int | None = None) -> Path:
 
 
 def tabulate(run: Run) -> Path:
-    """Compute every cell of a table that is not on disk yet, one at a time, and join them."""
+    """Compute every cell of a table that is not on disk yet, one at a time, and join them.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+
+    Returns
+    -------
+    Path
+        Path of the table.
+    """
     kind = EXPERIMENT_KINDS[run.config.kind]
     name, table = kind.table or ("", lambda config: {})
     with run.timed(name):
@@ -228,12 +333,14 @@ class ExperimentStep(NamedTuple):
 
     Attributes
     ----------
+    name : str
+        Name of the step, as it is shown.
     work : callable
-        Takes the run; with `over`, the run and a label.
+        Function of the run; with `over`, of the run and a label.
     over : tuple of int, optional
-        The labels it is done for, one by one.
+        Labels for which it is done, one by one.
     parallel : bool
-        Whether labels may be worked on side by side.
+        True if labels may be worked on side by side.
     """
 
     name: str
@@ -242,12 +349,24 @@ class ExperimentStep(NamedTuple):
     parallel: bool = False
 
     def calls(self, run: Run) -> list[tuple[Any, ...]]:
-        """Return the arguments of each call of the work."""
+        """Return the arguments of each call of the work.
+
+        Parameters
+        ----------
+        run : Run
+            Experiment on one dataset, with its images and results.
+        """
         return [(run,)] if self.over is None else [(run, label) for label in self.over]
 
 
 def steps_of(run: Run) -> tuple[ExperimentStep, ...]:
-    """Return the steps of a run, in order."""
+    """Return the steps of a run, in order.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    """
     config, kind = run.config, EXPERIMENT_KINDS[run.config.kind]
     if kind.table is not None:
         return (ExperimentStep(kind.table[0], tabulate),)
@@ -263,7 +382,15 @@ def steps_of(run: Run) -> tuple[ExperimentStep, ...]:
 
 
 def perform(run: Run, step: ExperimentStep) -> None:
-    """Do one step in this process."""
+    """Do one step in this process.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    step : ExperimentStep
+        Step of the run.
+    """
     for call in step.calls(run):
         step.work(*call)
 
@@ -271,10 +398,22 @@ def perform(run: Run, step: ExperimentStep) -> None:
 def run_experiment(
     run: Run, perform: Callable[[Run, ExperimentStep], None] = perform, *, needs_data: bool = False
 ) -> Path:
-    """Do all steps of a run, each by `perform`, and return its table.
+    """Do all steps of a run.
 
-    Images that cannot be had give rows with status `data not available`, or, with `needs_data`,
-    raise their error.
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    perform : callable
+        Function that does one step.
+    needs_data : bool
+        True to raise the error of images that cannot be had; else their rows have status `data not
+        available`.
+
+    Returns
+    -------
+    Path
+        Path of the table.
     """
     run = Run(run.config, run.root, run.out)  # what an earlier one opened is no longer there
     begin_run(run)
@@ -298,6 +437,11 @@ def run_experiment(
 def begin_run(run: Run) -> None:
     """Refuse a folder with results of other settings, and write the settings of simulated records.
 
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+
     Raises
     ------
     ConfigError
@@ -312,8 +456,14 @@ def begin_run(run: Run) -> None:
 def row_writer(run: Run, cells: Iterable[str] | None = None) -> RowWriter:
     """Return the writer of a run's table: the same for every task of the run.
 
-    Its cells are those of classes, series and budgets, where no others are named.
     Simulated records depend on the config and the version alone.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    cells : iterable of str, optional
+        Keys of the cells; those of classes, series and budgets when left out.
     """
     config = run.config
     metadata = {"config": config.model_dump_json(), "version": __version__}

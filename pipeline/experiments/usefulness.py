@@ -1,4 +1,4 @@
-"""What private means are good for: whether they still tell the classes of a run apart.
+"""Use of private means: whether they still tell the classes of a run apart.
 
 On public images, as all of an experiment: true means are looked at. The draws are others than those
 of the run's table, so that a table that is complete is never drawn again.
@@ -35,14 +35,19 @@ from covdp.parallel import side_by_side
 DRAWS = 10
 """Private means of each class, series and budget."""
 CLASSIFIED = 2_000
-"""Most records of a class that are classified, spread over all of them."""
+"""Largest number of classified records of a class, spread over all of them."""
 
 
 def judged(config: ExperimentConfig) -> tuple[SeriesConfig, ...]:
-    """Return the series that are judged: the best there is, and the one others are compared with.
+    """Return the judged series: the best one, and the one that others are compared with.
 
     The best is the last adaptive one, else the last. Chains, noise that leaves the manifold, and
-    what is not private are left out; so are published experiments, which ask something else.
+    means that are not private are left out; so are published experiments, which ask something else.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
     """
     if not EXPERIMENT_KINDS[config.kind].useful or config.paper or not config.on_images:
         return ()
@@ -58,7 +63,15 @@ def judged(config: ExperimentConfig) -> tuple[SeriesConfig, ...]:
 
 
 def measure_usefulness(run: Run, fingerprint: str) -> None:
-    """Write ``use.json`` in the folder of the run, unless it is there for the same table."""
+    """Write ``use.json`` in the folder of the run, unless it is there for the same table.
+
+    Parameters
+    ----------
+    run : Run
+        Experiment on one dataset, with its images and results.
+    fingerprint : str
+        Fingerprint of the table.
+    """
     path = run.folder / "use.json"
     if path.is_file() and json.loads(path.read_bytes())["fingerprint"] == fingerprint:
         return

@@ -19,13 +19,13 @@ class NightState(ResultRow):
     Attributes
     ----------
     stream : str
-        Name of its stream inside the ledger; an HMAC, not to be shown.
+        Name of its stream inside the ledger, an HMAC; not to be shown.
     night : int
-        Its number in the stream: 1, 2, 3 …
+        Number in the stream: 1, 2, 3 …
     units : int
-        How many privacy units entered; public.
+        Number of privacy units that entered; public.
     total : str
-        What they and their classes are known by together; as private as the images.
+        HMAC of its privacy units and their classes together; as private as the images.
     """
 
     stream: str = field(repr=False)
@@ -54,25 +54,25 @@ class StreamAccount:
     Attributes
     ----------
     identity : str
-        Its name inside the ledger; an HMAC, not to be shown.
+        Name inside the ledger, an HMAC; not to be shown.
     number : int
-        The row of the journal in which it was opened.
+        Row of the journal in which it was opened.
     population : str
-        Who paid.
+        Name of the population that paid.
     name : str
-        Its name among the streams of that population.
+        Name among the streams of that population.
     scope : int
-        What its claims are known by: the row of the stream that paid, itself or one it follows.
+        Row under which its claims stand: that of the stream that paid, itself or one it follows.
     settings : dict
-        All that it was opened with.
+        Settings that it was opened with.
     cost : Budget
-        What it was charged, or what the stream that it follows was charged for both.
+        Charge of the stream, or of the stream that it follows for both.
     account : Account
-        The account right after the charge. It holds budgets only, so it may be shown.
+        Account right after the charge. It holds budgets only, so it may be shown.
     rows : tuple of NightState
-        Its nights, in order; the last may have no result yet.
+        Nights, in order; the last may have no result yet.
     ended : bool
-        Whether the ledger was restored since.
+        True if the ledger was restored since.
     """
 
     identity: str = field(repr=False)
@@ -88,22 +88,22 @@ class StreamAccount:
 
     @property
     def query(self) -> str:
-        """What it was opened with."""
+        """Query that it was opened with."""
         return str(self.settings["query"])
 
     @property
     def horizon(self) -> int:
-        """The most nights it may have."""
+        """Largest number of nights."""
         return int(self.settings["horizon"])
 
     @property
     def unit(self) -> Literal["image", "person"]:
-        """What enters on one night only."""
+        """Privacy unit, which enters on one night only."""
         return "person" if self.settings["group"] is None else "image"
 
     @property
     def nights(self) -> int:
-        """How many nights were reserved."""
+        """Number of nights that were reserved."""
         return len(self.rows)
 
     @property
@@ -123,12 +123,12 @@ class StreamAccount:
 
     @property
     def paid(self) -> bool:
-        """Whether it was charged itself, and not the stream that it follows."""
+        """True if it was charged itself, and not the stream that it follows."""
         return self.scope == self.number
 
     @property
     def in_words(self) -> str:
-        """How long it lasts, in words."""
+        """Number of nights that it had and that are left, in words."""
         left = self.horizon - self.nights
         rest = f"{left:,} more at no further cost" if left else "none is left"
         return f"stream {self.name}: {self.nights:,} of {self.horizon:,} nights; {rest}"
@@ -140,11 +140,25 @@ class StreamAccount:
         return {**account, **nights, "nights_left": self.horizon - self.nights}
 
     def night_on(self, run_key: str) -> NightState | None:
-        """Return the night of a planned date, None where it was not reserved."""
+        """Return the night of a planned date, None where it was not reserved.
+
+        Parameters
+        ----------
+        run_key : str
+            Planned date, YYYY-MM-DD.
+        """
         return next((night for night in self.rows if night.run_key == run_key), None)
 
     def with_result(self, committed: datetime, digest: str) -> "StreamAccount":
-        """Return the stream with its last night stored: nights are finished in order."""
+        """Return the stream with its last night stored: nights are finished in order.
+
+        Parameters
+        ----------
+        committed : datetime
+            Time of the commit.
+        digest : str
+            Digest of the result.
+        """
         last = replace(self.rows[-1], committed=committed, digest=digest)
         return replace(self, rows=(*self.rows[:-1], last))
 
@@ -155,20 +169,21 @@ class StreamAccount:
 
 @dataclass(frozen=True)
 class StreamStatus:
-    """How far a stream is, and its night of one planned date.
+    """State of a stream, and of its night of one planned date.
 
     Attributes
     ----------
     stream : StreamAccount
+        Stream, as it is now.
     run_key : str
-        The planned date that was asked about.
+        Planned date that was asked about.
     version : str
-        What `reserve_night` compares: another one as soon as a night is reserved or committed, of
-        this stream or of one with the same claims. As private as the images.
+        Digest that `reserve_night` compares: another one as soon as a night is reserved or
+        committed, of this stream or of one with the same claims. As private as the images.
     last : StoredNight or None
-        The last night that is committed.
+        Last night that is committed.
     tonight : StoredNight or None
-        The night that was asked about, once it is committed.
+        Night that was asked about, once it is committed.
     """
 
     stream: StreamAccount
@@ -179,7 +194,7 @@ class StreamStatus:
 
     @property
     def state(self) -> Literal["new", "reserved", "stored"]:
-        """Of the night that was asked about; it goes from one to the next, and never back.
+        """State of the night that was asked about; it goes from one to the next, and never back.
 
         A new night claims privacy units, a reserved one is drawn for the privacy units that it
         claimed, a stored one is given out as it was committed.
@@ -191,12 +206,28 @@ class StreamStatus:
 
 
 def streams_in(state: State) -> dict[str, StreamAccount]:
-    """Return the streams of an account by their names inside the ledger."""
+    """Return the streams of an account by their names inside the ledger.
+
+    Parameters
+    ----------
+    state : State
+        State of the ledger.
+    """
     return cast(dict[str, StreamAccount], state.streams)
 
 
 def add_stream(state: State, event: Event, number: int) -> None:
-    """Add that a stream was opened."""
+    """Add that a stream was opened.
+
+    Parameters
+    ----------
+    state : State
+        State of the ledger.
+    event : Event
+        Event of the opening.
+    number : int
+        Row of the event in the journal.
+    """
     settings, name, at = event["settings"], event["population"], event["at"]
     cost, group, scope = read_budget(settings["cost"]), settings["group"], event["scope"]
     identity, paid = event["identity"], f"charged {equation(cost)} for"
@@ -216,7 +247,17 @@ def add_stream(state: State, event: Event, number: int) -> None:
 
 
 def add_night(state: State, event: Event, number: int) -> None:
-    """Add that a night was reserved."""
+    """Add that a night was reserved.
+
+    Parameters
+    ----------
+    state : State
+        State of the ledger.
+    event : Event
+        Event of the reservation.
+    number : int
+        Row of the event in the journal.
+    """
     stream, key, at = streams_in(state)[event["stream"]], event["run_key"], event["at"]
     claimed, units, position = event["claims"], event["units"], event["night"]
     night = NightState(

@@ -1,4 +1,4 @@
-"""What is in the folder tonight: privacy units, their classes and records; as private as they.
+"""Content of the folder tonight: privacy units, their classes and records; as private as they.
 
 An image is known by its pixels, wherever it is and whatever its name, a person by the digest of
 who it is. The label of a person has a digest of their images too, and that of an image a digest of
@@ -55,14 +55,14 @@ class Arrivals:
     Attributes
     ----------
     units : tuple of bytes
-        What each is known by.
+        Digest of each privacy unit.
     labels : tuple of str
-        Its class, or classes; of a person with a digest of their images in each, of an image with
-        one of its mask if it has one.
+        Class of each, or classes; of a person with a digest of their images in each, of an image
+        with one of its mask if it has one.
     points : tuple of array
-        For each class the records in it: of images (m, k, k), of persons in the chart, (m, d).
-    owners : tuple of (m,) int64
-        For each class whose each record is: an index into `units`.
+        Records of each class: of images (m, k, k), of persons in the chart, (m, d).
+    owners : tuple of array
+        Privacy unit of each record of each class, an index into `units`, (m,).
     images : tuple of bytes
         Privacy unit of each image that was read, in the order of the source; b"" of one that is in
         none of the classes.
@@ -75,7 +75,13 @@ class Arrivals:
     images: tuple[bytes, ...] = ()
 
     def only(self, keep: Sequence[bool]) -> "Arrivals":
-        """Return the privacy units that are retained."""
+        """Return the privacy units that are retained.
+
+        Parameters
+        ----------
+        keep : sequence of bool
+            True for each privacy unit that is retained.
+        """
         mask = np.array(keep, dtype=bool)
         place = np.cumsum(mask) - 1
         entries = [mask[owner] for owner in self.owners]
@@ -88,11 +94,15 @@ class Arrivals:
         )
 
     def enough(self, fewest: int) -> "Arrivals":
-        """Return the privacy units but for those of a class that fewer than `fewest` are of.
+        """Return the privacy units without those of a class that has fewer than `fewest`.
 
-        A privacy unit of several classes is left out of all of them with one, which another class
-        may then have too few of. Which are left out depends on how many each class has, and on no
-        record.
+        A privacy unit of several classes is left out of all of them with one, which may leave too
+        few in another class. The choice depends on the sizes of the classes, and on no record.
+
+        Parameters
+        ----------
+        fewest : int
+            Smallest number of privacy units of a class.
         """
         keep = np.ones(len(self.units), dtype=bool)
         while few := [own for own in self.owners if 0 < np.count_nonzero(keep[own]) < fewest]:
@@ -100,21 +110,41 @@ class Arrivals:
         return self.only(keep.tolist())
 
     def together(self, fewest: int) -> "Arrivals":
-        """Return the privacy units, or none where there are fewer than `fewest` of all classes."""
+        """Return the privacy units, or none where there are fewer than `fewest` of all classes.
+
+        Parameters
+        ----------
+        fewest : int
+            Smallest number of privacy units of all classes.
+        """
         return self.only([len(self.units) >= fewest] * len(self.units))
 
     def sealed(self, ledger: Ledger) -> "Arrivals":
-        """Return the same with labels that only the ledger's key tells apart."""
+        """Return the same with labels that only the ledger's key tells apart.
+
+        Parameters
+        ----------
+        ledger : Ledger
+            Ledger with the key of the seal.
+        """
         return replace(self, labels=tuple(map(partial(_seal, ledger), self.units, self.labels)))
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many records each class has."""
+        """Number of records of each class."""
         return tuple(map(len, self.points))
 
 
 def no_arrivals(classes: int, k: int) -> Arrivals:
-    """Return what is in an empty folder."""
+    """Return the privacy units of an empty folder: none.
+
+    Parameters
+    ----------
+    classes : int
+        Number of classes.
+    k : int
+        Order of the descriptors.
+    """
     none = tuple(np.empty((0, k, k)) for _ in range(classes))
     return Arrivals((), (), none, tuple(np.empty(0, np.int64) for _ in range(classes)))
 
@@ -129,11 +159,15 @@ def arrivals(
 
     Parameters
     ----------
-    source, plan, stored
-        Images, what is read of them, and what was stored.
+    source : ImageSource
+        Images, opened.
+    plan : Plan
+        Plan of the images that are read.
+    stored : StoredImages
+        Descriptors of the images.
     form : Form or None
-        How the images of a privacy unit become one record; None if each is one, and then copies
-        are numbered as they are read: see `match_copies`.
+        Function that makes one record of the images of a privacy unit; None if each is one, and
+        then copies are numbered as they are read: see `match_copies`.
     """
     classes: dict[bytes, list[str]] = {}
     copies = Counter[bytes]()
@@ -194,10 +228,12 @@ def match_copies(
         Images, not persons, with labels that are not sealed.
     known : iterable of bytes
         Privacy units of the images that are there and were not read.
-    ledger, stream
-        What entered, and as what.
+    ledger : Ledger
+        Ledger with the claims of the stream.
+    stream : StreamAccount
+        Stream that copies may have entered.
     seal : bool
-        Whether the labels of what entered are sealed.
+        True if the labels of claims are sealed.
     """
     rows, taken = defaultdict[bytes, list[int]](list), defaultdict[bytes, set[bytes]](set)
     for row, unit in enumerate(present.units):
@@ -236,15 +272,15 @@ def match_copies(
 
 
 class Unread(NamedTuple):
-    """What is to be read, and what all files that are there are known by.
+    """Images that are to be read, and the stamps of all files that are there.
 
     Attributes
     ----------
     source : ImageSource or None
-        The images that may be new; None where there are none.
+        Images that may be new; None where there are none.
     stamps : tuple of bytes
-        What the file of each of these is known by. Empty where images are in one stream, which is
-        read from its start to its end.
+        Stamp of the file of each of these. Empty where images are in one stream, which is read from
+        its start to its end.
     others : mapping of bytes to bytes
         Stamp and privacy unit of the images that need not be read, as `Sums` has them.
     """
@@ -256,7 +292,12 @@ class Unread(NamedTuple):
     def stamps_without(self, images: Sequence[bytes], late: Set[bytes]) -> dict[bytes, bytes]:
         """Return stamp and privacy unit of all images but those that wait, which are read again.
 
-        `images` has the privacy unit of each, `late` those that wait.
+        Parameters
+        ----------
+        images : sequence of bytes
+            Privacy unit of each image that was read.
+        late : Set
+            Privacy units that wait.
         """
         read = zip(self.stamps, images, strict=False)
         entered = {stamp: unit for stamp, unit in read if unit not in late}
@@ -266,7 +307,19 @@ class Unread(NamedTuple):
 def find_unread(
     source: ImageSource | None, splits: Splits, ledger: Ledger, sums: Sums | None
 ) -> Unread:
-    """Return the images of files that are not known, as no night has taken up what is in them."""
+    """Return the images of unknown files, whose contents no night has taken up.
+
+    Parameters
+    ----------
+    source : ImageSource or None
+        Images, opened; None where there are none.
+    splits : Splits
+        Splits that are read.
+    ledger : Ledger
+        Ledger with the key of the stamps.
+    sums : Sums or None
+        Private sums with the stamps of known files; None where they are lost.
+    """
     if source is None or source.read.sequential:
         return Unread(source)
     before = sums.stamps if sums else {}

@@ -1,4 +1,4 @@
-"""What the documents of nights state of the error of a mean, and which openings have a region.
+"""Error of a mean, as the documents of nights state it, and openings that have a region.
 
 **A stream.** The mean of all records of a stream so far is Σ G_i·u_i of the opening and the epochs
 (``stream/pool.py``), u_i = m_i + noise of covariance V_i. With B of what clipping may
@@ -37,10 +37,17 @@ from covdp.mean.noisy_moments import clipping_bound, covariance
 
 
 def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> CertaintyPart | None:
-    """Return what a region reads of the mean of all records so far; None before the opening.
+    """Return the certainty of the mean of all records so far; None before the opening.
 
     Covariances are in coordinates of the manifold, the same at every base. A region is available
     where the last opening alone would have one.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    nights : sequence of Night
+        Nights so far, in order, as they were released.
     """
     past = split_epochs(stream, nights)
     pooled = mean_parts(stream, past)
@@ -83,9 +90,15 @@ def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> Certaint
 def least_opening(plan: StreamPlan, dim: int) -> float:
     """Return the N·μ from which on the mean of an opening has a region: its σ is at most `NOISY`.
 
-    Of images, whose descriptors have a contrast axis; `dim` is the dimension of the mean. N·μ·σ is
-    the same for all N, but for the rounding that σ makes room for; with secret labels σ is that of
-    a sum.
+    It holds of images, whose descriptors have a contrast axis. N·μ·σ is the same for all N, but for
+    the rounding that σ makes room for; with secret labels σ is that of a sum.
+
+    Parameters
+    ----------
+    plan : StreamPlan
+        Plan of the stream.
+    dim : int
+        Dimension of the mean.
     """
     units = math.ceil(plan.opening / plan.mu)
     sigma = plan.opening_steps(units, dim, OPENING_SHARES)[-1].sigma
@@ -93,12 +106,19 @@ def least_opening(plan: StreamPlan, dim: int) -> float:
 
 
 def check_opening(plan: StreamPlan, dim: int) -> None:
-    """Refuse an opening whose mean would have no region, nor would that which makes it good.
+    """Refuse an opening whose mean would have no region, nor would the opening that makes it good.
 
     By hand, 200 nights of 7 to 40 images at μ = 0.5, six streams each of PneumoniaMNIST's two
     classes and two of `tiles`: on nights 30 to 200 the error was 1.1 to 1.8 times as large with an
     opening of 80 as with one of 300; where nothing made it good, with 20 1.3 to 3.9 times, with 8
     1.5 to 8.5 times.
+
+    Parameters
+    ----------
+    plan : StreamPlan
+        Plan of the stream.
+    dim : int
+        Dimension of the mean.
 
     Raises
     ------

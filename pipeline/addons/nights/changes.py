@@ -34,14 +34,32 @@ ALPHA = 0.05
 
 
 def brightness_direction(manifold: Manifold, place: Point) -> FloatArray | None:
-    """Return the coordinate of brightness; None for descriptors without means."""
+    """Return the coordinate of brightness; None for descriptors without means.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold of the means.
+    place : array, shape (d,)
+        Point of the chart, at which the coordinate is taken.
+    """
     covariances = covariances_of(manifold)
     space = chart_of(manifold)
     return None if covariances is None else covariances.brightness(space.log(space.origin, place))
 
 
 def tested_axes(line: FloatArray | None, manifold: Manifold, place: Point) -> list[FloatArray]:
-    """Return along which directions a difference is tested by itself: contrast, brightness."""
+    """Return the directions along which a difference is tested by itself: contrast, brightness.
+
+    Parameters
+    ----------
+    line : array or None, shape (d,)
+        Contrast axis, in the chart.
+    manifold : Manifold
+        Manifold of the means.
+    place : array, shape (d,)
+        Point of the chart, at which brightness is taken.
+    """
     both = line, brightness_direction(manifold, place)
     return [direction for direction in both if direction is not None]
 
@@ -49,7 +67,17 @@ def tested_axes(line: FloatArray | None, manifold: Manifold, place: Point) -> li
 def direction_tests(
     delta: FloatArray, covariance: FloatArray, directions: Sequence[FloatArray]
 ) -> tuple[list[float], float]:
-    """Return δᵀV⁻¹δ, of δ and of it along some directions, and the p-value of all together."""
+    """Return δᵀV⁻¹δ, of δ and along some directions, and the p-value of all tests together.
+
+    Parameters
+    ----------
+    delta : array, shape (d,)
+        Difference δ of two means.
+    covariance : array, shape (d, d)
+        Covariance V of the difference.
+    directions : sequence of array
+        Directions that are tested by themselves, (d,) or (m, d).
+    """
     statistics, p_values = [], []
     along = [(rows @ delta, rows @ covariance @ rows.T) for rows in map(np.atleast_2d, directions)]
     for part, spread in ((delta, covariance), *along):
@@ -59,26 +87,38 @@ def direction_tests(
 
 
 def bonferroni(p_values: Sequence[float]) -> float:
-    """Return the p-value of several tests together (Bonferroni); NaN without any."""
+    """Return the p-value of several tests together (Bonferroni); NaN without any.
+
+    Parameters
+    ----------
+    p_values : sequence of float
+        P-value of each test.
+    """
     return min(1.0, len(p_values) * min(p_values)) if p_values else math.nan
 
 
 class WindowTest(NamedTuple):
-    """The records of the last nights, against those of the nights before them.
+    """Test of the records of the last nights against those of the nights before them.
 
     Attributes
     ----------
     nights : int
-        How many nights are the last.
+        Number of the last nights.
     since : int
-        The first of the nights before them.
-    n, before : int
-        Records of both.
-    n_sd, before_sd : float
-        Standard deviations of the noise of these; 0 where they are public.
+        First of the nights before them.
+    n : int
+        Number of records of the last nights.
+    before : int
+        Number of records of the nights before them.
+    n_sd : float
+        Standard deviation of the noise of `n`; 0 where it is public.
+    before_sd : float
+        Standard deviation of the noise of `before`; 0 where it is public.
     p_value : float or None
-        How likely two samples of one population differ so much; None where `reason` says why not.
+        Probability that two samples of one population differ so much; None where `reason` says why
+        it is not known.
     reason : str
+        Reason why there is no p-value, in words.
     """
 
     nights: int
@@ -94,9 +134,20 @@ class WindowTest(NamedTuple):
 def window_test(
     stream: StreamMechanism, nights: Sequence[Night], past: EpochHistory, last: int
 ) -> WindowTest:
-    """Test whether the `last` nights differ from those before; `past` is of `nights`.
+    """Return the test of the `last` nights against those before.
 
-    From released values alone: a p-value is post-processing, and costs no privacy.
+    It is made of released values alone: a p-value is post-processing, and costs no privacy.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    nights : sequence of Night
+        Nights so far, in order, as they were released.
+    past : EpochHistory
+        Openings and epochs of `nights`.
+    last : int
+        Number of the last nights.
     """
     if not past.segments:
         reason = (
@@ -131,9 +182,14 @@ def window_test(
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Return adjusted p-values of several tests: by chance one is small as seldom as stated.
+    """Return adjusted p-values of several tests, of which one is small as seldom as stated.
 
     Holm's, which holds however the tests depend on one another.
+
+    Parameters
+    ----------
+    p_values : sequence of float
+        P-value of each test.
     """
     order = np.argsort(p_values)
     grown = np.array(p_values)[order] * (len(order) - np.arange(len(order)))

@@ -41,12 +41,30 @@ class StreamSettings(ReleaseTable):
     follows: str | None = None
 
     def plan_of(self, cost: Budget, *, secret: bool) -> StreamPlan:
-        """Return how a cost is spread over nights; `secret` says whether labels are."""
+        """Return the plan that spreads a cost over nights.
+
+        Parameters
+        ----------
+        cost : Budget
+            Charge of the stream.
+        secret : bool
+            True if labels are secret.
+        """
         again = later_openings(self.opening)
         return StreamPlan(cost, self.horizon, self.opening, secret, again)
 
     def check(self, name: str, manifold: str, *, usual: bool) -> None:
-        """Refuse keys that no stream has."""
+        """Refuse keys that no stream has.
+
+        Parameters
+        ----------
+        name : str
+            Name of the stream.
+        manifold : str
+            Name of the manifold of the means.
+        usual : bool
+            True if the mechanism plans a release by steps, and the shares are not named.
+        """
         if not usual:
             raise ConfigError(
                 "a stream has a plan of its own, whose shares are fixed; leave mechanism and "
@@ -75,7 +93,13 @@ class StreamSettings(ReleaseTable):
                 )
 
     def check_card(self, card: Card) -> None:
-        """Refuse a card that protects persons and cannot tell them again."""
+        """Refuse a card that protects persons and cannot tell them again.
+
+        Parameters
+        ----------
+        card : Card
+            Card of the images.
+        """
         if card.person_from is None:
             raise ConfigError(
                 f"{card.name} takes each file for another person, who would enter a stream again "
@@ -84,7 +108,19 @@ class StreamSettings(ReleaseTable):
             )
 
     def check_new(self, cost: Budget, dim: int, unit: str, *, secret: bool) -> None:
-        """Refuse what a stream is not to begin with, though one that did goes on."""
+        """Refuse settings that no stream begins with, though one that has begun goes on.
+
+        Parameters
+        ----------
+        cost : Budget
+            Charge of the stream.
+        dim : int
+            Dimension of the means.
+        unit : str
+            Noun for a privacy unit.
+        secret : bool
+            True if labels are secret.
+        """
         plan = self.plan_of(cost, secret=secret)
         records = max((plan.opening, *plan.again)) / plan.mu
         if records > MOST_OPENING:
@@ -96,7 +132,17 @@ class StreamSettings(ReleaseTable):
         check_opening(plan, dim)
 
     def check_worth(self, config: ReleaseConfig, most: int, where: str) -> None:
-        """Refuse a first night of fewer images or persons than the first mean of a class needs."""
+        """Refuse a first night of fewer images or persons than the first mean of a class needs.
+
+        Parameters
+        ----------
+        config : ReleaseConfig
+            Settings of the release.
+        most : int
+            Largest number of images or persons that a class may have.
+        where : str
+            Words for where these are counted, for the message.
+        """
         from covdp.worth import OVERRULE
 
         plan, unit = self.plan_of(config.cost, secret=config.secret), config.unit
@@ -109,7 +155,15 @@ class StreamSettings(ReleaseTable):
             )
 
     def query(self, classes: Sequence[tuple[int, str, int | None]], card: Card) -> dict[str, Any]:
-        """Return what all nights have in common, whatever comes on one."""
+        """Return the settings that all nights have in common.
+
+        Parameters
+        ----------
+        classes : sequence of (int, str, int or None)
+            Label, name and number of privacy units of each class; None for a secret number.
+        card : Card
+            Card of the images.
+        """
         common = {"run_key": None, "version": None}
         named = {"classes": [[label, name] for label, name, _ in classes]}
         rendering = card.rendering_settings

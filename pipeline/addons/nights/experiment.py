@@ -6,7 +6,7 @@ series see the same nights, and spend the same budget on each record over the wh
 
 The standard normal numbers of a repetition's night are the same in all series too. Each series has
 its own law all the same, and what differs between two of them is the series: their errors are
-compared repetition by repetition, as their rows say by one seed (``papers/verdicts.py``).
+compared repetition by repetition, as their rows say by one seed (`covdp.addons.papers.verdicts`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -87,7 +87,7 @@ class NightsSeries(PersonSeries):
     Attributes
     ----------
     nights : str
-        What is released of the records so far.
+        Kind of the releases of the records so far.
     opening : float, optional
         Opening of its stream, where another than that of all.
     """
@@ -111,7 +111,23 @@ class NightsExperiment(ExperimentConfig):
 
 
 class Nights(NamedTuple):
-    """One repetition: each night's records, and the nights that are looked at."""
+    """One repetition: each night's records, and the nights that are looked at.
+
+    Attributes
+    ----------
+    settings : NightsConfig
+        Settings of the arrivals.
+    stream : StreamMechanism
+        Mechanism of the stream.
+    budget : Budget
+        Budget of each record.
+    batches : tuple of array
+        Records of each night, (m, d).
+    seed : int
+        Seed of the class.
+    repetition : int
+        Number of the repetition.
+    """
 
     settings: NightsConfig
     stream: StreamMechanism
@@ -121,15 +137,35 @@ class Nights(NamedTuple):
     repetition: int
 
     def noise(self, night: int) -> FloatNoise:
-        """Return the source of a night's noise, which starts anew at each call."""
+        """Return the source of a night's noise, which starts anew at each call.
+
+        Parameters
+        ----------
+        night : int
+            Number of the night.
+        """
         return FloatNoise(np.random.default_rng((self.seed, self.repetition, night)))
 
     def until(self, night: int) -> FloatArray:
-        """Return all records up to a night, in the chart."""
+        """Return all records up to a night, in the chart.
+
+        Parameters
+        ----------
+        night : int
+            Number of the night.
+        """
         return np.concatenate(self.batches[:night])
 
     def means(self, records: Mapping[int, FloatArray], budget: Budget) -> dict[int, FloatArray]:
-        """Return the adaptive mean of the records of each night, with its noise."""
+        """Return the adaptive mean of the records of each night, with its noise.
+
+        Parameters
+        ----------
+        records : mapping of int to array
+            Records of each night, (m, d), by its number.
+        budget : Budget
+            Budget of each release.
+        """
         domain, chart = self.stream.domain, chart_of(self.stream.manifold)
         alike, means = dict[int, list[int]](), dict[int, FloatArray]()
         for night, own in records.items():
@@ -142,20 +178,34 @@ class Nights(NamedTuple):
         return means
 
     def all_so_far(self, budget: Budget) -> "Means":
-        """Return the adaptive mean of all records up to each night that is looked at."""
+        """Return the adaptive mean of all records up to each night that is looked at.
+
+        Parameters
+        ----------
+        budget : Budget
+            Budget of each release.
+        """
         means = self.means({night: self.until(night) for night in self.settings.shown}, budget)
         return [NightEstimate(means[night]) for night in self.settings.shown]
 
 
 class NightEstimate(NamedTuple):
-    """The mean at a night, and the region that the stream's document would say, of a stream."""
+    """Mean at a night and, of a stream, the region that its document would state.
+
+    Attributes
+    ----------
+    mean : array, shape (d,)
+        Mean, in the chart.
+    region : ConfidenceRegion, optional
+        Region of the mean.
+    """
 
     mean: FloatArray
     region: ConfidenceRegion | None = None
 
 
 Means: TypeAlias = Iterable[NightEstimate | None]
-"""What is found at each night that is looked at, None where nothing is released yet."""
+"""Estimate at each night that is looked at, None where nothing is released yet."""
 
 
 def _stream(nights: Nights) -> Means:
@@ -202,7 +252,7 @@ SERIES: dict[str, Callable[[Nights], Means]] = {
     "anew every night": _anew,
     "average of nights": _average,
 }
-"""What `nights` of a series may be."""
+"""Values of `nights` of a series, and the means that they release."""
 
 
 def release_nights(
@@ -211,7 +261,19 @@ def release_nights(
     cell: Cell[NightsSeries],
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Return the columns of one cell: each night that is looked at, in each repetition."""
+    """Return the columns of one cell: each night that is looked at, in each repetition.
+
+    Parameters
+    ----------
+    records : callable
+        Function that returns the records of the class, by their kind.
+    setting : Setting
+        Config, public domain and geometry of the class.
+    cell : Cell
+        Class, series and budget.
+    rng : numpy.random.Generator
+        Source of random numbers, unused: nights have streams of their own.
+    """
     config, series = setting.config, cell.series
     assert isinstance(config, NightsExperiment)
     settings = config.nights
@@ -235,7 +297,15 @@ def release_nights(
 
 
 def measured(result: NightEstimate, true: FloatArray) -> tuple[float, float, float, float]:
-    """Return how far a mean is off, and of its region radius, reach and whether it is available."""
+    """Return the error of a mean, and of its region the radius, the reach and the availability.
+
+    Parameters
+    ----------
+    result : NightEstimate
+        Mean, and its region if there is one.
+    true : array, shape (d,)
+        Mean of the records without noise.
+    """
     away, where = result.mean - true, result.region
     error = float(np.linalg.norm(away))
     if where is None:
@@ -247,7 +317,17 @@ def measured(result: NightEstimate, true: FloatArray) -> tuple[float, float, flo
 def arrivals(
     placed: FloatArray, settings: NightsConfig, rng: np.random.Generator
 ) -> tuple[FloatArray, ...]:
-    """Return the records of each night, up to the last that is looked at."""
+    """Return the records of each night, up to the last that is looked at.
+
+    Parameters
+    ----------
+    placed : array, shape (n, d)
+        Records of the class, in the chart.
+    settings : NightsConfig
+        Settings of the arrivals.
+    rng : numpy.random.Generator
+        Source of the order and of the numbers of each night.
+    """
     sizes = rng.integers(*settings.units, size=settings.shown[-1], endpoint=True)
     rounds = range(-(-int(sizes.sum()) // len(placed)))
     order = np.concatenate([rng.permutation(len(placed)) for _ in rounds])[: sizes.sum()]

@@ -14,11 +14,19 @@ from covdp.publish.document import read_committed
 from covdp.schema import SAME_MEANS, SettingsPart, read_settings
 
 SHARED = {*SAME_MEANS, "classes", "shown"}
-"""What a stream has in common with the one that it follows, whose mean goes on in it."""
+"""Settings that a stream shares with the one that it follows, whose mean goes on in it."""
 
 
 def check_follows(query: str, ledger: Ledger) -> None:
-    """Raise unless the stream that a new one follows is of the same means, and can be read."""
+    """Raise unless the stream that a new one follows is of the same means, and can be read.
+
+    Parameters
+    ----------
+    query : str
+        Query of the new stream.
+    ledger : Ledger
+        Ledger with the stream before.
+    """
     spec = json.loads(query)
     before = stream_before(read_settings(spec), ledger)
     if before is None:
@@ -35,7 +43,15 @@ def check_follows(query: str, ledger: Ledger) -> None:
 
 
 def followed_means(settings: SettingsPart, ledger: Ledger) -> Mapping[str, CumulativeMean]:
-    """Return the mean of each class of the streams before, where there is one."""
+    """Return the mean of each class of the streams before, where there is one.
+
+    Parameters
+    ----------
+    settings : SettingsPart
+        Settings of the stream that follows.
+    ledger : Ledger
+        Ledger with the stream before.
+    """
     before = stream_before(settings, ledger)
     if before is None:
         return {}
@@ -49,7 +65,15 @@ def followed_means(settings: SettingsPart, ledger: Ledger) -> Mapping[str, Cumul
 
 
 def stream_before(settings: SettingsPart, ledger: Ledger) -> StreamAccount | None:
-    """Return the stream that one of these settings follows, None where it follows none."""
+    """Return the stream that one of these settings follows, None where it follows none.
+
+    Parameters
+    ----------
+    settings : SettingsPart
+        Settings of the stream that follows.
+    ledger : Ledger
+        Ledger with the stream before.
+    """
     follows = settings.stream and settings.stream.follows
     if not follows:
         return None
@@ -63,12 +87,26 @@ def stream_before(settings: SettingsPart, ledger: Ledger) -> StreamAccount | Non
 
 
 def night_documents(ledger: Ledger, account: StreamAccount) -> Iterator[NightDocument]:
-    """Yield the documents of the committed nights of a stream, in order."""
+    """Yield the documents of the committed nights of a stream, in order.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger with the nights.
+    account : StreamAccount
+        Stream, as it was opened.
+    """
     return (night_document(night.result) for night in stored_nights(ledger, account))
 
 
 def night_document(content: bytes) -> NightDocument:
-    """Return the document that a night committed, or raise `LedgerError` where it is no such."""
+    """Return the document that a night committed, or raise `LedgerError` where it is no such.
+
+    Parameters
+    ----------
+    content : bytes
+        Committed bytes of the night.
+    """
     if isinstance(document := read_committed(content), NightDocument):
         return document
     raise LedgerError(

@@ -1,4 +1,4 @@
-"""What a population's committed documents say together, run after run.
+"""Content of a population's committed documents together, run after run.
 
 Everything here is post-processing of committed bytes: no image, store or account is read.
 
@@ -46,14 +46,14 @@ MOST_SHOWN = 400
 
 @dataclass(frozen=True, eq=False)
 class ClassRun(ClassReadings):
-    """What one document says of a class; of nights between those that are shown only its size.
+    """Content of one document on a class; of nights between those that are shown only its size.
 
     Attributes
     ----------
     windows : tuple of (WindowPart, tuple of Reading)
-        The last nights of a stream, and what the terms say of the privacy units that came in them.
+        Last nights of a stream, and the readings of the privacy units that came in them.
     changes : tuple of WindowTest
-        Whether their privacy units differ from those before; of the last run alone.
+        Tests of their privacy units against those before; of the last run alone.
     """
 
     windows: tuple[tuple[WindowPart, tuple[Reading, ...]], ...] = ()
@@ -67,13 +67,13 @@ class PublishedRun:
     Attributes
     ----------
     place : int
-        Its number among the population's results, in the order in which they were paid.
-    document : ReleaseDocument or NightDocument
-        What it says.
+        Number among the population's results, in the order in which they were paid.
+    document : Document
+        Document of a release or of a night.
     content : bytes
-        Its very bytes.
+        Committed bytes.
     classes : tuple of ClassRun
-        What it says of each class; none until its series is read.
+        Content on each class; none until its series is read.
     """
 
     place: int
@@ -105,9 +105,9 @@ class Series:
     Attributes
     ----------
     runs : tuple of PublishedRun
-        In the order in which they were paid.
+        Runs, in the order in which they were paid.
     terms : tuple of Term
-        What can be stated of its means.
+        Terms in which its means are stated.
     """
 
     runs: tuple[PublishedRun, ...]
@@ -130,19 +130,21 @@ class Series:
 
 
 def read_history(population: str, results: Iterable[bytes]) -> tuple[tuple[Series, ...], int]:
-    """Return the series of a population, the one that was paid last first, and what is left out.
+    """Return the series of a population, and the number of results that are left out.
 
     Parameters
     ----------
     population : str
+        Name of the population.
     results : iterable of bytes
         All its committed results, in the order in which they were paid.
 
     Returns
     -------
     tuple of Series
+        Series, the one that was paid last first.
     int
-        How many results are no documents of releases, as another program may have committed them.
+        Number of results that are no documents of releases, as of another program.
 
     Raises
     ------
@@ -175,7 +177,13 @@ def _paid(runs: Sequence[PublishedRun]) -> tuple[int, int]:
 
 
 def read_alone(document: Document) -> Series:
-    """Return a release as the only one of its series."""
+    """Return a release as the only one of its series.
+
+    Parameters
+    ----------
+    document : Document
+        Document of the release.
+    """
     return _series([PublishedRun(1, document, b"")])
 
 
@@ -234,8 +242,16 @@ def window_means(
 ) -> tuple[tuple[WindowPart, Mean], ...]:
     """Return the windows that a night states of a class, each with its mean.
 
-    `bias` is what clipping may do besides their noise, `near` the mean of all, which has less
-    noise.
+    Parameters
+    ----------
+    document : NightDocument
+        Document of the night.
+    row : NightClassPart
+        Class of the document.
+    bias : array, shape (d, d)
+        Covariance of what clipping may do, besides the noise.
+    near : array, shape (d,), optional
+        Mean of all records, which has less noise.
     """
     return tuple(
         (part, Mean(part.coordinates, part.noise(document.axes) + bias, near=near))
@@ -250,10 +266,17 @@ def _changes(history: ClassHistory) -> tuple[WindowTest, ...]:
 
 
 def window_bias(history: ClassHistory, night: int) -> FloatArray:
-    """Return what clipping may do to the windows of a night, a covariance, (d, d).
+    """Return the covariance of what clipping may do to the windows of a night, (d, d).
 
     It is that of all epochs up to the night, by their shares of the records. Nothing was added to a
     window, so what is to the mean of an epoch may be missing in it.
+
+    Parameters
+    ----------
+    history : ClassHistory
+        Nights of the class, as they were read.
+    night : int
+        Number of the night.
     """
     stream, past = history.stream, split_epochs(history.stream, history.nights[:night])
     biases, missing = np.zeros(2), np.zeros(stream.space.dim)

@@ -29,7 +29,17 @@ MONTH = 30
 
 
 class SeriesPart(NamedTuple):
-    """What a section is made of: a series, its place, and the files of all."""
+    """Content of a section: a series, its place, and the files of all.
+
+    Attributes
+    ----------
+    series : Series
+        Runs that can be compared.
+    place : int
+        Place of the section, from 1.
+    files : mapping of int to Path
+        File of each document, by the number of its run.
+    """
 
     series: Series
     place: int
@@ -52,7 +62,19 @@ class SeriesPart(NamedTuple):
 
 
 class History(NamedTuple):
-    """All releases of a population: their series, how many results are none, and their files."""
+    """All releases of a population.
+
+    Attributes
+    ----------
+    population : str
+        Name of the population.
+    series : sequence of Series
+        Series, the one that was paid last first.
+    others : int
+        Number of results that are no documents.
+    files : mapping of int to Path
+        File of each document, by the number of its run.
+    """
 
     population: str
     series: Sequence[Series]
@@ -61,7 +83,7 @@ class History(NamedTuple):
 
     @property
     def parts(self) -> list[SeriesPart]:
-        """What the sections are made of: a series each."""
+        """Content of the sections: a series each."""
         return [SeriesPart(item, place, self.files) for place, item in enumerate(self.series, 1)]
 
     @property
@@ -72,20 +94,26 @@ class History(NamedTuple):
 
     @property
     def is_safe(self) -> bool:
-        """Whether all noise was."""
+        """True if all noise was safe."""
         return all(run.document.settings.is_safe for run in self.runs)
 
 
 def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:
-    """Write ``OUT/index.html``, and the committed bytes beside it, and return the page.
+    """Write ``OUT/index.html``, and the committed bytes beside it.
 
     Parameters
     ----------
     population : str
+        Name of the population.
     results : sequence of bytes
-        All its committed results, in the order in which they were paid.
+        Committed results, in the order in which they were paid.
     out : Path
-        The folder.
+        Folder of the page.
+
+    Returns
+    -------
+    Path
+        Path of the page.
 
     Raises
     ------
@@ -104,23 +132,47 @@ def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:
 
 
 def promises(history: History) -> list[tuple[str, Iterable[tuple[str, str]]]]:
-    """Return what all runs of each series promise."""
+    """Return the promises that all runs of each series make.
+
+    Parameters
+    ----------
+    history : History
+        Releases of the population.
+    """
     return [(series.settings.name, shared_statement(series).items()) for series in history.series]
 
 
 def headline(part: SeriesPart) -> Finding:
-    """Return what the latest means are usable for."""
+    """Return the use of the latest means, in a sentence.
+
+    Parameters
+    ----------
+    part : SeriesPart
+        Content of the section.
+    """
     return verdict(part.document)
 
 
 def values(part: SeriesPart) -> dict[str, Any]:
-    """Return what the texts and numbers at the head of a series are made of."""
+    """Return the values of the texts and numbers at the head of a series.
+
+    Parameters
+    ----------
+    part : SeriesPart
+        Content of the section.
+    """
     known = {"runs": part.series.runs, "paid": part.place == 1, "spans": spans(part.series)}
     return promised(part.document) | known
 
 
 def history_methods(history: History) -> Methods:
-    """Return what a paper says of all releases: of those equal but for run and sizes, the last."""
+    """Return the Methods of all releases: of those equal but for run and sizes, the last.
+
+    Parameters
+    ----------
+    history : History
+        Releases of the population.
+    """
     documents = (run.document for item in history.series for run in item.runs)
     but = {"run_key", "classes", "total"}
     alike = grouped((item.settings.model_dump_json(exclude=but), item) for item in documents)
@@ -141,7 +193,19 @@ def history_methods(history: History) -> Methods:
 def term_blocks(
     series: Series, *, captions: Mapping[str, str], band: str, none: str
 ) -> list[Block]:
-    """Return the chart of each term, or that there is nothing to draw."""
+    """Return the chart of each term, or that there is nothing to draw.
+
+    Parameters
+    ----------
+    series : Series
+        Runs that can be compared.
+    captions : mapping of str to str
+        Caption of each chart, by the name of its term.
+    band : str
+        Sentence on the band, in each caption.
+    none : str
+        Text in place of a chart of which nothing can be drawn.
+    """
     blocks = []
     for term in series.terms:
         texts, chart = (term.name, term.title, captions[term.name]), term_chart(series, term, band)
@@ -151,7 +215,13 @@ def term_blocks(
 
 
 def latest(series: Series) -> dict[str, Any] | None:
-    """Return a row per term of the latest means, a column a class; and the regions of 95 %."""
+    """Return a row per term of the latest means, a column a class; and the regions of 95 %.
+
+    Parameters
+    ----------
+    series : Series
+        Runs that can be compared.
+    """
     run = series.runs[-1]
     lines = readings(run.document, series.terms, run.classes)
     if lines:
@@ -160,7 +230,13 @@ def latest(series: Series) -> dict[str, Any] | None:
 
 
 def radius_line(rows: Sequence[ClassEntry]) -> list[dict[str, Any]]:
-    """Return the row of readings with each class's radius, where releases say what it is of."""
+    """Return the row of readings with each class's radius, where documents state a region.
+
+    Parameters
+    ----------
+    rows : sequence of ClassEntry
+        Classes of the document.
+    """
     if not any(map(says_region, rows)):
         return []
     cells = [radius_cell(row) for row in rows]
@@ -168,7 +244,13 @@ def radius_line(rows: Sequence[ClassEntry]) -> list[dict[str, Any]]:
 
 
 def radius_cell(row: ClassEntry) -> dict[str, str]:
-    """Return the radius of a class's region, and the largest gain in it."""
+    """Return the radius of a class's region, and the largest gain in it.
+
+    Parameters
+    ----------
+    row : ClassEntry
+        Class of the document.
+    """
     if not says_region(row):
         return cell("", "not known")
     where = region(row)
@@ -178,7 +260,17 @@ def radius_cell(row: ClassEntry) -> dict[str, str]:
 
 
 def term_chart(series: Series, term: Term, caption: str) -> Figure | None:
-    """Return the chart of one term, run after run."""
+    """Return the chart of one term, run after run.
+
+    Parameters
+    ----------
+    series : Series
+        Runs that can be compared.
+    term : Term
+        Term that is drawn.
+    caption : str
+        Further sentences of the caption.
+    """
     place, shown = series.terms.index(term), spans(series)
     records = [
         {"class": row.name, "run": run.key, "span": span, **size, **numbers_of(read[place])}
@@ -202,6 +294,11 @@ def spans(series: Series) -> tuple[str, ...]:
     """Return the nights whose means are drawn night by night; the first, until a reader chooses.
 
     Those of no known band are left out, as nothing is drawn of them.
+
+    Parameters
+    ----------
+    series : Series
+        Runs that can be compared.
     """
     if series.horizon is None:
         return (ALL_NIGHTS,)
@@ -211,7 +308,15 @@ def spans(series: Series) -> tuple[str, ...]:
 
 
 def windows(series: Series, *, caption: str) -> Figure | None:
-    """Return the chart of the last nights of a stream, beside all of them."""
+    """Return the chart of the last nights of a stream, beside all of them.
+
+    Parameters
+    ----------
+    series : Series
+        Runs that can be compared.
+    caption : str
+        Caption, with ``{record}`` for the noun of a record.
+    """
     classes = series.runs[-1].classes
     parts = ([part for part, _ in row.windows] for row in classes)
     furthest = {ALL_NIGHTS, *(last(part.nights) for row in parts for part in reaching(row))}
@@ -247,7 +352,13 @@ def _size(row: ClassRun | WindowPart) -> dict[str, float]:
 
 
 def changes(series: Series) -> list[dict[str, Any]]:
-    """Return a row per class and window: whether it differs from those of nights before it."""
+    """Return a row per class and window, with its test against the nights before it.
+
+    Parameters
+    ----------
+    series : Series
+        Runs that can be compared.
+    """
     tests = [(row, test) for row in series.runs[-1].classes for test in row.changes]
     p_values = {id(test): test.p_value for _, test in tests if test.p_value is not None}
     together = dict(zip(p_values, holm(list(p_values.values())), strict=True))
@@ -268,7 +379,13 @@ def _change(test: WindowTest, together: float | None) -> str:
 
 
 def shared_statement(series: Series) -> dict[str, str]:
-    """Return what the statements of all runs have in common."""
+    """Return the parts that the statements of all runs have in common.
+
+    Parameters
+    ----------
+    series : Series
+        Runs that can be compared.
+    """
     first, *others = (dict(run.document.statement) for run in series.runs)
     return {
         label: text
@@ -278,7 +395,13 @@ def shared_statement(series: Series) -> dict[str, str]:
 
 
 def statements(series: Series) -> dict[str, Any]:
-    """Return the runs, and the labels of what their statements say that not all say."""
+    """Return the runs, and the titles of the parts in which their statements differ.
+
+    Parameters
+    ----------
+    series : Series
+        Runs that can be compared.
+    """
     shared = shared_statement(series)
     every = (label for run in series.runs for label, _ in run.document.statement)
     labels = list(dict.fromkeys(label for label in every if label not in shared))

@@ -100,7 +100,7 @@ from covdp.privacy.composition import fits
 from covdp.privacy.definitions import Budget, check_count, equation
 
 UNIT_BYTES = 16
-"""Of the digest of a privacy unit: two of 10⁹ have the same with probability 10⁻²¹."""
+"""Bytes of the digest of a privacy unit: two of 10⁹ have the same with probability 10⁻²¹."""
 AT_ONCE = 10_000
 """Privacy units read in one statement; databases limit how many parameters one takes."""
 CHECKED = 4096
@@ -108,14 +108,33 @@ CHECKED = 4096
 
 
 def unit_digest(key: bytes, unit: bytes) -> bytes:
-    """Return the keyed digest under which a privacy unit is claimed."""
+    """Return the keyed digest under which a privacy unit is claimed.
+
+    Parameters
+    ----------
+    key : bytes
+        Key of the ledger.
+    unit : bytes
+        Name of the privacy unit: a person's digest, or that of an image's pixels.
+    """
     return hmac.digest(key, b"unit\0" + unit, "sha256")[:UNIT_BYTES]
 
 
 def find_claims(
     connection: Connection, key: bytes, scope: int, units: Sequence[bytes]
 ) -> dict[bytes, tuple[int, str]]:
-    """Return of each digest that was claimed the journal's row of its night, and its class.
+    """Return the row of the night and the class of each digest that was claimed.
+
+    Parameters
+    ----------
+    connection : Connection
+        Connection to the database.
+    key : bytes
+        Key of the ledger.
+    scope : int
+        Row of the journal under which claims stand.
+    units : sequence of bytes
+        Digests of privacy units, as `unit_digest` gives them.
 
     Raises
     ------
@@ -136,7 +155,21 @@ def find_claims(
 def add_claims(
     connection: Connection, key: bytes, scope: int, night: int, labels: Mapping[bytes, str]
 ) -> None:
-    """Claim privacy units; the database refuses one that is claimed."""
+    """Claim privacy units; the database refuses one that is claimed.
+
+    Parameters
+    ----------
+    connection : Connection
+        Connection to the database.
+    key : bytes
+        Key of the ledger.
+    scope : int
+        Row of the journal under which claims stand.
+    night : int
+        Row of the night in the journal.
+    labels : mapping of bytes to str
+        Class of each privacy unit, by its digest.
+    """
     same = {"scope": scope, "night": night}
     rows = [
         {**same, "unit": unit, "label": label, "mac": claim_mac(key, scope, unit, night, label)}
@@ -147,18 +180,53 @@ def add_claims(
 
 
 def claim_mac(key: bytes, scope: int, unit: bytes, night: int, label: str) -> bytes:
-    """Return the mac of a row; classes have no NUL, and all digests are of one length."""
+    """Return the mac of a row; classes have no NUL, and all digests are of one length.
+
+    Parameters
+    ----------
+    key : bytes
+        Key of the ledger.
+    scope : int
+        Row of the journal under which claims stand.
+    unit : bytes
+        Digest of the privacy unit.
+    night : int
+        Row of the night in the journal.
+    label : str
+        Class, as text on one line.
+    """
     return hmac.digest(key, f"claim\0{scope}\0{night}\0{label}\0".encode() + unit, "sha256")
 
 
 def night_mac(key: bytes, scope: int, night: int, labels: Mapping[bytes, str]) -> str:
-    """Return the mac of all claims of a night together, in hexadecimal; see `claim_mac`."""
+    """Return the mac of all claims of a night together, in hexadecimal; see `claim_mac`.
+
+    Parameters
+    ----------
+    key : bytes
+        Key of the ledger.
+    scope : int
+        Row of the journal under which claims stand.
+    night : int
+        Row of the night in the journal.
+    labels : mapping of bytes to str
+        Class of each privacy unit, by its digest.
+    """
     claims = b"".join(unit + label.encode() + b"\0" for unit, label in sorted(labels.items()))
     return hmac.digest(key, f"night\0{scope}\0{night}\0".encode() + claims, "sha256").hex()
 
 
 def claims_of(tx: Transaction, scope: int, nights: Sequence[NightState]) -> list[dict[bytes, str]]:
-    """Return for each night the privacy units that it claimed and their classes, once verified.
+    """Return the verified claims of each night: privacy units and their classes.
+
+    Parameters
+    ----------
+    tx : Transaction
+        Transaction on the ledger.
+    scope : int
+        Row of the journal under which claims stand.
+    nights : sequence of NightState
+        Nights of the stream.
 
     Raises
     ------
@@ -203,26 +271,38 @@ def open_stream(
     Parameters
     ----------
     ledger : Ledger
+        Ledger whose account pays.
     population : str
-        Who pays.
+        Name of the population that pays.
     name : str
-        Its name among the streams of the population. Under one name there is one stream for ever,
-        so that a setting that is changed by mistake opens, and pays for, no second one.
+        Name among the streams of the population. Under one name there is one stream for ever, so
+        that a setting that is changed by mistake opens, and pays for, no second one.
     query : str
-        All that must stay the same from night to night, in a canonical form. Versions of the code
-        do not belong here: they would end the stream.
+        Settings that must stay the same from night to night, in a canonical form. Versions of the
+        code do not belong here: they would end the stream.
     horizon : int
-        The most nights it may have.
-    cost, group, classes, declared
-        As in `Ledger.reserve`; `group` None says that privacy units are persons.
+        Largest number of nights.
+    cost : Budget
+        Budget of the stream, as in `Ledger.reserve`.
+    group : int or None
+        Largest number of images of one person, as in `Ledger.reserve`; None if privacy units are
+        persons.
+    classes : int
+        Largest number of classes with records of one person, as in `Ledger.reserve`.
+    declared : sequence of str
+        Declarations of the images, as in `Ledger.reserve`.
     follows : str, optional
-        The stream whose privacy units do not enter this one. It has paid for both, if this one is
-        charged at most as much for the same kind of privacy units.
+        Name of the stream whose privacy units do not enter this one. It has paid for both, if this
+        one is charged at most as much for the same kind of privacy units.
     beside : bool
-        Whether it may be paid beside another stream of the population, or beside releases.
+        True if it may be paid beside another stream of the population, or beside releases.
     row : StreamAccount, optional
-        The stream, where `stream_status` has just stated that it is open: it is not looked up
-        again.
+        Stream, where `stream_status` has just stated that it is open: it is not looked up again.
+
+    Returns
+    -------
+    StreamAccount
+        Stream, open.
 
     Raises
     ------
@@ -266,10 +346,13 @@ def check_stream_beside(state: State, population: str, name: str, charged: Budge
     Parameters
     ----------
     state : State
-    population, name : str
-        The stream, which is not open and follows none.
+        State of the ledger.
+    population : str
+        Name of the population.
+    name : str
+        Name of the stream, which is not open and follows none.
     charged : Budget
-        The charge, for the message.
+        Charge, for the message.
     """
     cost = f"the stream {name!r} would cost {equation(charged)} more; nothing was charged"
     if streams := streams_going(state, population):
@@ -323,6 +406,15 @@ def _query_of(settings: Event) -> dict[str, Any]:
 def stream_named(ledger: Ledger, population: str, name: str) -> StreamAccount | None:
     """Return the stream of a name as it is now, or None where none was opened.
 
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger whose account pays.
+    population : str
+        Name of the population.
+    name : str
+        Name of the stream.
+
     Raises
     ------
     LedgerError
@@ -338,7 +430,15 @@ def stream_named(ledger: Ledger, population: str, name: str) -> StreamAccount | 
 
 
 def opened_stream(tx: Transaction, stream: StreamAccount) -> StreamAccount:
-    """Return a stream as the journal tells of it, or raise `LedgerError` when it cannot go on."""
+    """Return a stream as the journal tells of it, or raise `LedgerError` when it cannot go on.
+
+    Parameters
+    ----------
+    tx : Transaction
+        Transaction on the ledger.
+    stream : StreamAccount
+        Stream, as it was opened.
+    """
     opened = streams_in(tx.state).get(stream.identity)
     if opened is None:
         raise LedgerError(f"the ledger does not know the stream {stream.name!r}; open it again")
@@ -347,7 +447,13 @@ def opened_stream(tx: Transaction, stream: StreamAccount) -> StreamAccount:
 
 
 def check_going(opened: StreamAccount) -> None:
-    """Raise `LedgerError` when a stream has ended, as claims of it may be lost."""
+    """Raise `LedgerError` when a stream has ended, as claims of it may be lost.
+
+    Parameters
+    ----------
+    opened : StreamAccount
+        Stream, as the journal tells of it.
+    """
     if opened.ended:
         raise LedgerError(
             f"the stream {opened.name!r} ended when the ledger was restored from a backup, which "
@@ -383,10 +489,17 @@ def _followed(
 
 
 def version_of(tx: Transaction, opened: StreamAccount) -> str:
-    """Return what tells two states of a stream apart: its nights, reserved and committed.
+    """Return the digest that tells two states of a stream apart: its nights and their results.
 
-    And those of all streams with the same claims: privacy units that enter one of them enter no
-    other, and the mean of a stream goes on in the one that follows it.
+    Nights of all streams with the same claims are in it: privacy units that enter one of them enter
+    no other, and the mean of a stream goes on in the one that follows it.
+
+    Parameters
+    ----------
+    tx : Transaction
+        Transaction on the ledger.
+    opened : StreamAccount
+        Stream, as the journal tells of it.
     """
     shared = [
         stream.rows for stream in streams_in(tx.state).values() if stream.scope == opened.scope
@@ -396,7 +509,17 @@ def version_of(tx: Transaction, opened: StreamAccount) -> str:
 
 
 def name_of(ledger: Ledger, purpose: str, *parts: str) -> str:
-    """Return the HMAC by which something is known inside the ledger."""
+    """Return the HMAC that is a name inside the ledger.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger with the key.
+    purpose : str
+        Kind of the name: ``stream`` or ``night``.
+    *parts : str
+        Parts of the name.
+    """
     return mac_of(ledger.key, f"{purpose}\0{json.dumps(parts)}")
 
 
@@ -411,28 +534,35 @@ def reserve_night(
     declared: Sequence[str] = (),
     prepare: Callable[[NightState], None] | None = None,
 ) -> NightState | StoredNight | None:
-    """Claim the images of a night before its noise is drawn; or return the committed night.
-
-    None says that another night came between: claim nothing, read `stream_status` and begin anew.
+    """Claim the images of a night before its noise is drawn; or give back the committed night.
 
     Parameters
     ----------
     ledger : Ledger
+        Ledger whose account pays.
     stream : StreamAccount
+        Stream, as it was opened.
     run_key : str
-        The date it was planned for, YYYY-MM-DD.
+        Planned date, YYYY-MM-DD.
     units : sequence of bytes
-        What each privacy unit is known by: a person's digest under `Ledger.person_key`, or that of
-        an image's pixels. May be empty.
+        Digest of each privacy unit: a person's under `Ledger.person_key`, or that of an image's
+        pixels. May be empty.
     labels : sequence of str
         Class of each image, or classes of a person, as text on one line.
     version : str
-        `StreamStatus.version` of all that the night rests on.
+        Version of all that the night rests on, of `StreamStatus`.
     declared : sequence of str
-        As in `Ledger.reserve`: a config may name another folder than when the stream was opened.
+        Declarations of the images, as in `Ledger.reserve`: a config may name another folder than
+        when the stream was opened.
     prepare : callable, optional
-        Called with the reservation before it is stored, while no other night can be reserved: for
-        what has to be on disk once it is. Where it raises, nothing is claimed.
+        Function of the reservation, called before it is stored, while no other night can be
+        reserved: for files that have to be on disk once it is. Where it raises, nothing is claimed.
+
+    Returns
+    -------
+    NightState or StoredNight or None
+        Night that is reserved, or committed already. None if another night came between: claim
+        nothing, read `stream_status` and begin anew.
 
     Raises
     ------
@@ -476,9 +606,23 @@ def reserve_night(
 
 
 def commit_night(ledger: Ledger, reservation: NightState, result: bytes) -> StoredNight:
-    """Store `result` as the one result of a night, and return what may be published.
+    """Store the one result of a night.
 
     The first commit wins, as for `Ledger.commit`: publish what is returned, never the argument.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger whose account pays.
+    reservation : NightState
+        Night that was reserved.
+    result : bytes
+        Document of the night.
+
+    Returns
+    -------
+    StoredNight
+        Night with the result that may be published.
 
     Raises
     ------
@@ -501,7 +645,19 @@ def commit_night(ledger: Ledger, reservation: NightState, result: bytes) -> Stor
 def offered_units(
     ledger: Ledger, unit: str, units: Sequence[bytes], labels: Sequence[str]
 ) -> dict[bytes, str]:
-    """Return the digest and class of each claim, in order; raise unless each is there once."""
+    """Return the class of each digest, in order; raise unless each is there once.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger whose account pays.
+    unit : str
+        Noun for a privacy unit.
+    units : sequence of bytes
+        Name of each privacy unit: a person's digest, or that of an image's pixels.
+    labels : sequence of str
+        Class of each privacy unit, or classes of a person.
+    """
     if len(units) != len(labels):
         raise LedgerError(
             f"each image or person has a class, found {len(units)} and {len(labels)} classes; "
@@ -543,7 +699,13 @@ def _next(tx: Transaction, opened: StreamAccount, run_key: str) -> int:
 
 
 def horizon_reached(opened: StreamAccount) -> BudgetError:
-    """Return the error of a night after the last."""
+    """Return the error of a night after the last.
+
+    Parameters
+    ----------
+    opened : StreamAccount
+        Stream, as the journal tells of it.
+    """
     return BudgetError(
         f"the stream {opened.name!r} has had its {opened.horizon} nights; open another that "
         f"follows it, for new images or persons at no further cost: a new name, and follows = "
@@ -552,9 +714,16 @@ def horizon_reached(opened: StreamAccount) -> BudgetError:
 
 
 def check_claims(tx: Transaction, opened: StreamAccount) -> None:
-    """Raise `LedgerError` unless the last night, and others at random, claimed what they did.
+    """Raise `LedgerError` unless the claims of the last night, and of others at random, are whole.
 
     Without one of them a privacy unit could enter a second night.
+
+    Parameters
+    ----------
+    tx : Transaction
+        Transaction on the ledger.
+    opened : StreamAccount
+        Stream, as the journal tells of it.
     """
     shared = (
         stream.rows for stream in streams_in(tx.state).values() if stream.scope == opened.scope
@@ -595,12 +764,26 @@ def _refused() -> LedgerError:
 
 
 def stored_night(tx: Transaction, night: NightState) -> StoredNight:
-    """Return a night that is committed."""
+    """Return a night that is committed.
+
+    Parameters
+    ----------
+    tx : Transaction
+        Transaction on the ledger.
+    night : NightState
+        Night of the journal, committed.
+    """
     return StoredNight(**vars(night), result=tx.result(night))
 
 
 def planned_date(run_key: str) -> str:
-    """Return the planned date, whose letters are in the order of the days."""
+    """Return the planned date, whose letters are in the order of the days.
+
+    Parameters
+    ----------
+    run_key : str
+        Planned date, YYYY-MM-DD.
+    """
     key = clean_run_key(run_key)
     with suppress(ValueError):
         if date.fromisoformat(key).isoformat() == key:
@@ -614,9 +797,18 @@ def planned_date(run_key: str) -> str:
 def entered_on(
     ledger: Ledger, stream: StreamAccount, units: Sequence[bytes]
 ) -> tuple[int | None, ...]:
-    """Return on which night of this stream each one entered: its number; None where on none.
+    """Return the number of the night of this stream on which each one entered; None for no night.
 
     A privacy unit that entered a stream which this one follows entered on night 0.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger whose account pays.
+    stream : StreamAccount
+        Stream, as it was opened.
+    units : sequence of bytes
+        Digest of each privacy unit, as in `reserve_night`.
     """
     opened, claims = _entered(ledger, stream, units)
     number = {night.number: night.night for night in opened.rows}
@@ -626,7 +818,17 @@ def entered_on(
 def entered_as(
     ledger: Ledger, stream: StreamAccount, units: Sequence[bytes]
 ) -> tuple[str | None, ...]:
-    """Return the label with which each one entered this stream; None where it did not."""
+    """Return the label with which each one entered this stream; None where it did not.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger whose account pays.
+    stream : StreamAccount
+        Stream, as it was opened.
+    units : sequence of bytes
+        Digest of each privacy unit, as in `reserve_night`.
+    """
     return tuple(claim and claim[1] for claim in _entered(ledger, stream, units)[1])
 
 
@@ -652,8 +854,9 @@ def entered_streams(
     Parameters
     ----------
     ledger : Ledger
+        Ledger whose account pays.
     units : sequence of bytes
-        As in `reserve_night`.
+        Digest of each privacy unit, as in `reserve_night`.
     """
     digests = [unit_digest(ledger.key, unit) for unit in units]
     with ledger.transaction(write=False) as tx:
@@ -668,10 +871,21 @@ def entered_streams(
 def none_missing(
     ledger: Ledger, stream: StreamAccount, units: Sequence[bytes], labels: Sequence[str]
 ) -> bool:
-    """Tell whether all privacy units of a stream's committed nights are among these, as they came.
+    """Return True if all privacy units of the committed nights are among these, as they came.
 
     One that is in another class now would be paid for once more, as of that; so would a person of
     other images, as of these, where labels tell them apart.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger whose account pays.
+    stream : StreamAccount
+        Stream, as it was opened.
+    units : sequence of bytes
+        Digest of each privacy unit, as in `reserve_night`.
+    labels : sequence of str
+        Class of each privacy unit, or classes of a person.
     """
     offered = offered_units(ledger, stream.unit, units, labels)
     with ledger.transaction(write=False) as tx:
@@ -682,7 +896,15 @@ def none_missing(
 
 
 def stored_nights(ledger: Ledger, stream: StreamAccount) -> tuple[StoredNight, ...]:
-    """Return the nights of a stream that are committed, in order."""
+    """Return the nights of a stream that are committed, in order.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger whose account pays.
+    stream : StreamAccount
+        Stream, as it was opened.
+    """
     with ledger.transaction(write=False) as tx:
         return tuple(stored_night(tx, night) for night in opened_stream(tx, stream).committed)
 
@@ -696,16 +918,24 @@ def stream_status(
     cost: Budget | None = None,
     beside: bool = True,
 ) -> StreamStatus | None:
-    """Return how far a stream is, and the night of a planned date where it is committed.
+    """Return the state of a stream, and of its night of a planned date.
 
-    None where no stream of that name was opened. What opening it, or reserving that night, would
-    refuse for want of budget is refused at once: for use before images are read.
+    None where no stream of that name was opened. Openings and reservations that would be refused
+    for want of budget are refused at once: for use before images are read.
 
     Parameters
     ----------
+    ledger : Ledger
+        Ledger whose account pays.
+    population : str
+        Name of the population.
+    name : str
+        Name of the stream.
+    run_key : str
+        Planned date, YYYY-MM-DD.
     cost : Budget, optional
-        What the account would pay for a new stream; nothing is asked of it when left out, as for a
-        stream that follows another, which has paid.
+        Budget that the account would pay for a new stream; nothing is asked of it when left out, as
+        for a stream that follows another, which has paid.
     beside : bool
         As in `open_stream`, of a stream that would pay.
 
@@ -752,6 +982,7 @@ def committed_results(
     Parameters
     ----------
     ledger : Ledger
+        Ledger whose account pays.
     population : str, optional
         One population only.
 

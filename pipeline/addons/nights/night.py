@@ -32,8 +32,8 @@ on that night has another record, and would pay for both: then they are not made
 
 **Its document** holds what the ledger commits of it, and no more:
 
-    tonight's rows (``document.py``) ─┬► what later nights and every estimate are made from
-                                      └► the mean so far, windows: post-processing of all rows
+    tonight's rows (``schema.py``) ─┬► what later nights and every estimate are made from
+                                    └► the mean so far, windows: post-processing of all rows
 """
 
 import json
@@ -123,29 +123,29 @@ from covdp.schema import read_settings, serialised
 from covdp.store import Place, fill, make_plan, temporary_store
 
 EARLY = timedelta(minutes=1)
-"""How much before its planned time a run may start, as clocks of two machines differ."""
+"""Time before its planned time at which a run may start, as clocks of two machines differ."""
 
 
 @dataclass(frozen=True)
 class NightContext:
-    """What the steps of a night share.
+    """Facts that the steps of a night share.
 
     Attributes
     ----------
     ledger : Ledger
-        Who pays.
+        Ledger whose account pays.
     status : StreamStatus
-        All that the night rests on: how far the stream is, as one transaction read it.
-    public : Public
-        Its numbers of privacy units are not known yet.
+        State that the night rests on, as one transaction read it.
+    public : PublicFacts
+        Public facts, without the numbers of privacy units, which are not known yet.
     mechanism : StreamMechanism
-        What all classes stand on.
+        Mechanism of all classes.
     source : ImageSource or None
-        What is there; None where nothing does.
+        Images that are there; None where there are none.
     tonight : tuple or None
-        What `_read_tonight` gave, of the first night of a stream: it is read before it is paid.
+        Unread files and arrivals of the first night of a stream, which is read before it is paid.
     declared : tuple of str
-        What the config declares of its images; nothing of a night that is drawn from its sums.
+        Declarations of the config on its images; none of a night that is drawn from its sums.
     """
 
     ledger: Ledger
@@ -166,11 +166,31 @@ def release_night(
     beside: bool = True,
     expect: Expect | None = None,
 ) -> bytes:
-    """Release the night of a config's run key, or return it if that has been done before.
+    """Release the night of a config's run key, or give it back if that has been done before.
 
-    One before it that is not finished comes first: see `unfinished_night`. Parameters, errors and
-    what is returned are those of `release_once`; a night that is stored is given back, whatever
-    is there. `beside` and `expect` are asked before a stream is opened, and then no more.
+    A night before it that is not finished comes first: see `unfinished_night`. Errors are those of
+    `release_once`. A stored night is given back, whatever images are there.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    ledger : Ledger
+        Ledger whose account pays.
+    root : Path or None
+        Folder of the images.
+    store : Place, optional
+        Store of the descriptors; a private one that goes when left out.
+    beside : bool
+        True if a new stream may be paid beside another, or beside releases.
+    expect : Expect, optional
+        Function that raises where the public sizes say that nothing will be usable, asked before a
+        stream is opened.
+
+    Returns
+    -------
+    bytes
+        Committed bytes of the document.
     """
     status = check_stream(config, ledger, beside=beside)
     check_due(config, status)
@@ -195,10 +215,19 @@ def release_night(
 
 @silence()
 def count_waiting(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> int:
-    """Return how many privacy units are there that no night has taken up, as their files say.
+    """Return the number of privacy units that no night has taken up, as their files say.
 
-    They are persons, or files that changed or are new: what the next night may take up, whose total
-    it publishes. 0 where images are in one stream, which is not read for it.
+    Persons, or files that changed or are new: the next night may take them up, and publishes their
+    total. 0 where images are in one stream, which is not read for it.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    ledger : Ledger
+        Ledger whose account pays.
+    root : Path or None
+        Folder of the images.
     """
     status = check_stream(config, ledger)
     source = config.open_images(config.fetch_images(root), ledger.person_key())
@@ -407,7 +436,13 @@ def _draw(night: NightContext, reservation: NightState, sums: Sums) -> NightDocu
 
 
 def mechanism_of(query: str) -> StreamMechanism:
-    """Return what all classes of a stream stand on, from its query."""
+    """Return the mechanism of all classes of a stream.
+
+    Parameters
+    ----------
+    query : str
+        Query of the stream.
+    """
     return read_stream(read_settings(json.loads(query)))
 
 
@@ -420,10 +455,19 @@ def _stream_of(config: ReleaseConfig) -> StreamSettings:
 def check_stream(
     config: ReleaseConfig, ledger: Ledger, *, beside: bool = True
 ) -> StreamStatus | None:
-    """Return how far the stream of a config is, None before it was opened.
+    """Return the state of the stream of a config, None before it was opened.
 
-    What the ledger would refuse for want of budget or nights, or beside what the population has
-    paid for, is refused at once: for use before images are read.
+    Charges that the ledger would refuse for want of budget or nights, or beside earlier ones of the
+    population, are refused at once: for use before images are read.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    ledger : Ledger
+        Ledger whose account pays.
+    beside : bool
+        True if it may be paid beside another stream, or beside releases.
 
     Raises
     ------
@@ -454,6 +498,13 @@ def check_due(config: ReleaseConfig, status: StreamStatus | None) -> None:
 
     Nights go forward, so one that is named by a later day would be the last until then. A run that
     is planned for midnight may start `EARLY`.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    status : StreamStatus or None
+        State of the stream; None before it was opened.
     """
     today = f"{datetime.now(UTC) + EARLY:%Y-%m-%d}"
     if (status is None or status.state == "new") and str(config.run_key) > today:
@@ -494,7 +545,17 @@ def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
 def public_of(
     config: ReleaseConfig, source: ImageSource | None, status: StreamStatus | None
 ) -> PublicFacts:
-    """Return what is known of the images, of a night without any from those before it."""
+    """Return the public facts of the images; of a night without any those of the nights before.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    source : ImageSource or None
+        Images that are there; None where there are none.
+    status : StreamStatus or None
+        State of the stream; None before it was opened.
+    """
     card = config.card
     side = config.size or getattr(card, "size", None)
     classes = tuple((label, name, 0) for label, name in enumerate(card.classes))
@@ -517,6 +578,13 @@ def unfinished_night(config: ReleaseConfig, ledger: Ledger) -> str | None:
     """Return the run key of a night before the config's that was claimed and is not committed yet.
 
     Its document is made by the same config under that run key, and has to be made first.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    ledger : Ledger
+        Ledger whose account pays.
     """
     status = check_stream(config, ledger)
     pending = status.stream.pending if status else None
@@ -528,7 +596,16 @@ def check_night(
 ) -> None:
     """Raise as `check_stream`, for other settings than the stream was opened with, or too early.
 
-    A night that is `planned` for a time to come need not be due.
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    ledger : Ledger
+        Ledger whose account pays.
+    planned : bool
+        True for a night of a time to come, which need not be due.
+    beside : bool
+        True if it may be paid beside another stream, or beside releases.
     """
     status = check_stream(config, ledger, beside=beside)
     if status is not None and not status.tonight:
@@ -548,11 +625,13 @@ def read_past(
     Parameters
     ----------
     night : NightContext
+        Facts that the steps of the night share.
     sums : Sums or None
-        What the file of the last night that is committed holds, None where that is lost.
-    present, entered
-        What was read, and on which night each privacy unit of it entered; all there is without
-        `sums`.
+        Content of the file of the last committed night, None where that is lost.
+    present : Arrivals
+        Privacy units that were read; without `sums` all there are.
+    entered : sequence of int or None
+        Number of the night on which each of them entered; None for no night.
 
     Raises
     ------
@@ -607,7 +686,7 @@ KNOWN = (
     "whoever may submit images of somebody and sees how many entered can tell that; "
     f"{REFUSAL}"
 )
-"""What else may be seen from outside, of images and of persons."""
+"""Facts that may be seen from outside besides, of images and of persons."""
 
 
 def make_night(
@@ -616,7 +695,19 @@ def make_night(
     reservation: NightState,
     classes: Sequence[ClassHistory],
 ) -> NightDocument:
-    """Return the document of the last night of some histories."""
+    """Return the document of the last night of some histories.
+
+    Parameters
+    ----------
+    public : PublicFacts
+        Public facts of the night.
+    account : StreamAccount
+        Stream, as it was opened.
+    reservation : NightState
+        Night that was reserved.
+    classes : sequence of ClassHistory
+        Nights of each class, the last one included.
+    """
     stream = classes[0].stream
     plan, stated = stream.plan, stands_on(stream)
     if plan.secret:

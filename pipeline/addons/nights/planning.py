@@ -14,7 +14,7 @@ from covdp.planning import ClassArrivals, Curve, ErrorRange
 from covdp.publish import ReleaseConfig
 
 STREAMED = (0.8, 1.2)
-"""How far the range of a stream reaches beyond that of its parts, after the opening.
+"""Factors by which the range of a stream exceeds that of its parts, after the opening.
 
 A clip is chosen for the noise half way through its epoch and stays, so that what it costs does not
 go when the noise does. By hand, on `tiles`, PneumoniaMNIST and BreastMNIST.
@@ -22,12 +22,12 @@ go when the noise does. By hand, on `tiles`, PneumoniaMNIST and BreastMNIST.
 
 
 class StreamForecast:
-    """What is foreseen of a stream.
+    """Forecast of a stream.
 
     Parameters
     ----------
     config : ReleaseConfig
-        A release with a table ``[stream]``.
+        Release with a table ``[stream]``.
     """
 
     def __init__(self, config: ReleaseConfig) -> None:
@@ -35,19 +35,49 @@ class StreamForecast:
         self.plan, self.widened = config.stream.plan_of(config.cost, secret=config.secret), STREAMED
 
     def first_mean(self, units: ClassArrivals) -> int | None:
-        """Return the night of the opening of a class; None where it does not open."""
+        """Return the night of the opening of a class; None where it does not open.
+
+        Parameters
+        ----------
+        units : ClassArrivals
+            Expected arrivals of the class.
+        """
         return next(iter(opening_nights(self.plan, units)), None)
 
     def in_mean(self, units: ClassArrivals, night: int) -> int:
-        """Return of how many records the mean of a night is; see `in_mean`."""
+        """Return the number of records in the mean of a night; see `in_mean`.
+
+        Parameters
+        ----------
+        units : ClassArrivals
+            Expected arrivals of the class.
+        night : int
+            Number of the night.
+        """
         return in_mean(self.plan, units, night)
 
     def ends(self, later: Curve, units: ClassArrivals, night: int) -> ErrorRange | None:
-        """Return both ends of the range of the error at a night; see `stream_ends`."""
+        """Return both ends of the range of the error at a night; see `stream_ends`.
+
+        Parameters
+        ----------
+        later : Curve
+            Error curve of releases of their own.
+        units : ClassArrivals
+            Expected arrivals of the class.
+        night : int
+            Number of the night.
+        """
         return stream_ends(self.plan, later, units, night)
 
     def has_opened(self, n: int) -> bool:
-        """Return whether records are held back no more after n."""
+        """Return True if records are held back no more after n.
+
+        Parameters
+        ----------
+        n : int
+            Number of records.
+        """
         return self.plan.next_opening(n) is None
 
 
@@ -55,6 +85,13 @@ def opening_nights(plan: StreamPlan, units: ClassArrivals) -> tuple[int, ...]:
     """Return the nights of the openings that come before the horizon: one, or more of a small one.
 
     Where labels are secret they are those that are expected.
+
+    Parameters
+    ----------
+    plan : StreamPlan
+        Plan of the stream.
+    units : ClassArrivals
+        Expected arrivals of the class.
     """
     openings, released = list[int](), 0
     while plan.next_opening(released) is not None:
@@ -69,7 +106,17 @@ def opening_nights(plan: StreamPlan, units: ClassArrivals) -> tuple[int, ...]:
 
 
 def in_mean(plan: StreamPlan, units: ClassArrivals, night: int) -> int:
-    """Return of how many records the mean of a night is: not of those that are held back again."""
+    """Return the number of records in the mean of a night, without those that are held back again.
+
+    Parameters
+    ----------
+    plan : StreamPlan
+        Plan of the stream.
+    units : ClassArrivals
+        Expected arrivals of the class.
+    night : int
+        Number of the night.
+    """
     openings = [opened for opened in opening_nights(plan, units) if opened <= night]
     if openings and plan.next_opening(units.until(openings[-1])) is not None:
         night = openings[-1]
@@ -81,12 +128,22 @@ def stream_ends(
 ) -> ErrorRange | None:
     """Return both ends of the range of a stream's error at a night, None before the opening.
 
-    `later` is the curve of releases of their own. The opening is a release by shares of its own;
-    where labels are secret, counts before it have taken theirs of the budget. What came on the k
-    nights since is a mean under ‖c‖_H·‖c‖_k/√share times the noise of its n·μ, where a release of
-    its own has 1/√share: like one at so much less n·μ. Both are parts of one mean, by their numbers
-    of records; as long as the later one is the less certain, what is stated of its records is near
-    the opening.
+    The opening is a release by shares of its own; where labels are secret, counts before it have
+    taken theirs of the budget. The arrivals of the k nights since make a mean under
+    ‖c‖_H·‖c‖_k/√share times the noise of its n·μ, where a release of its own has 1/√share: like one
+    at so much less n·μ. Both are parts of one mean, by their numbers of records; as long as the
+    later one is the less certain, the statement on its records is near the opening.
+
+    Parameters
+    ----------
+    plan : StreamPlan
+        Plan of the stream.
+    later : Curve
+        Error curve of releases of their own.
+    units : ClassArrivals
+        Expected arrivals of the class.
+    night : int
+        Number of the night.
     """
     openings = [opened for opened in opening_nights(plan, units) if opened <= night]
     if not openings:

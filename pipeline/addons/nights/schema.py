@@ -100,7 +100,7 @@ class EstimatePart(BaseModel):
 
 
 class MomentsPart(BaseModel):
-    """What the opening of a stream, or an epoch, says of its own records."""
+    """Statement of the opening of a stream, or of an epoch, on its own records."""
 
     first: Count = Field(description="its first night; the opening has all nights up to it")
     share: Size = Field(description="its weight in the mean of all records so far")
@@ -108,7 +108,7 @@ class MomentsPart(BaseModel):
 
 
 class CertaintyPart(BaseModel):
-    """What regions and tests read: upper triangles of covariances, and whether one is available."""
+    """Upper triangles of covariances for regions and tests, and whether a region is available."""
 
     manifold: Name
     offered: Flag
@@ -126,7 +126,7 @@ class CertaintyPart(BaseModel):
 
     @property
     def added(self) -> FloatArray:
-        """What was added to the parts of the mean, or is missing in it, (d,)."""
+        """Correction that was added to the parts of the mean, or is missing in it, (d,)."""
         moved = [share * (part.offset - part.clipped_offset) for share, part in self.weighed]
         return np.asarray(np.sum(moved, axis=0))
 
@@ -137,16 +137,22 @@ class CertaintyPart(BaseModel):
 
     @property
     def bias(self) -> FloatArray:
-        """What of `sample` is for clipping, a covariance, (d, d)."""
+        """Covariance of the bias of clipping, a part of `sample`, (d, d)."""
         return pooled_clipping(self.weighed)
 
     @property
     def noise(self) -> FloatArray:
-        """What of `sample` is not, (d, d)."""
+        """Noise covariance: `sample` minus `bias`, (d, d)."""
         return np.asarray(self.sample - self.bias)
 
     def single(self, n: int) -> FloatArray | None:
-        """Return the covariance of single records, (d, d), of the mean of n; None if not known."""
+        """Return the covariance of single records, (d, d), of the mean of n; None if not known.
+
+        Parameters
+        ----------
+        n : int
+            Number of records of the mean.
+        """
         return None if self.population is None else n * (self.population - self.sample)
 
 
@@ -168,13 +174,19 @@ class WindowPart(BaseModel):
     )
 
     def noise(self, axes: FloatArray) -> FloatArray:
-        """Return the covariance of its noise, (d, d); `axes` are those of its night."""
+        """Return the covariance of its noise, (d, d).
+
+        Parameters
+        ----------
+        axes : array, shape (d, d)
+            Axes of its night.
+        """
         stated = self.covariance
         return np.asarray((axes.T * self.variances) @ axes) if stated is None else stated
 
 
 class StreamEntry(BaseModel):
-    """What regions and tests read of a class of a night."""
+    """Content of a class of a night that regions and tests read."""
 
     n: Whole = Field(
         description="number of records in the mean so far; before the opening, of records that "
@@ -186,7 +198,7 @@ class StreamEntry(BaseModel):
 
     @cached_property
     def manifold(self) -> Manifold:
-        """Where the mean is.
+        """Manifold of the mean.
 
         Raises
         ------
@@ -217,7 +229,7 @@ class StreamEntry(BaseModel):
 
     @property
     def noisy_moments(self) -> NoisyMoments:
-        """What the part of the mean with the most records says of these.
+        """Moments of the part of the mean with the most records.
 
         Raises
         ------
@@ -230,12 +242,12 @@ class StreamEntry(BaseModel):
 
     @property
     def offered(self) -> bool:
-        """Whether it has a region."""
+        """True if it has a region."""
         return self.certainty is not None and self.certainty.offered
 
     @property
     def refusal(self) -> str:
-        """Why it has no region and no test, in words; "" where it has.
+        """Reason why it has no region and no test, in words; "" where it has.
 
         It is a first look until an opening has as little noise as a region needs, which is public.
         """
@@ -258,7 +270,7 @@ class StreamEntry(BaseModel):
 
     @property
     def clipping(self) -> float:
-        """How far clipping may have moved the mean at most."""
+        """Largest distance that clipping may have moved the mean."""
         return self._known.clipping
 
     @property
@@ -267,13 +279,19 @@ class StreamEntry(BaseModel):
         return self._known.noise
 
     def shape_of(self, of: Literal["sample", "population"]) -> FloatArray:
-        """Return the covariance of all of the error against one of both means, (d, d)."""
+        """Return the covariance of all of the error against one of both means, (d, d).
+
+        Parameters
+        ----------
+        of : {"sample", "population"}
+            Mean that the error is against: that of the sample or that of the population.
+        """
         population = None if of == "sample" else self._known.population
         return self._known.sample if population is None else population
 
     @property
     def _known(self) -> CertaintyPart:
-        """What is known of the error, after the opening."""
+        """Certainty of the mean, after the opening."""
         assert self.certainty is not None
         return self.certainty
 
@@ -305,7 +323,7 @@ class NightClassPart(StreamEntry, NamedPart):
 
     @property
     def counts(self) -> tuple[str, str]:
-        """How many records came tonight and so far, in words: what is secret with its noise."""
+        """Numbers of records tonight and so far, in words: secret ones with their noise."""
         if self.n_tonight is not None and self.n_so_far is not None:
             return f"{self.n_tonight:,}", f"{self.n_so_far:,}"
         n, deviation = self.n + (self.held or 0), math.hypot(self.n_sd, self.held_sd)
@@ -347,11 +365,19 @@ class NightDocument(Document):
 
     @property
     def plan(self) -> StreamPlan:
-        """How the stream is spread over nights."""
+        """Plan of the stream."""
         return read_stream(self.settings).plan
 
     def price_in_words(self, paid: str, left: str) -> list[str]:
-        """Return which night it is, what all cost, and what was left then, line by line."""
+        """Return the number of the night, the cost of all, and the budget left then, line by line.
+
+        Parameters
+        ----------
+        paid : str
+            Cost, in words.
+        left : str
+            Budget left then, in words.
+        """
         rest = self.horizon - self.night
         return [
             f"Night {self.night} of {self.horizon}, {rest} left at no further cost.",
@@ -360,13 +386,19 @@ class NightDocument(Document):
 
     @property
     def progress(self) -> str:
-        """Which night it is, and who came, in words."""
+        """Number of the night, and of the records that came, in words."""
         new = f"{self.units_tonight:,} new {self.settings.unit}(s)"
         return f"night {self.night} of {self.horizon} with {new}"
 
 
 def read_stream(settings: SettingsPart) -> StreamMechanism:
-    """Return the stream of a class that the settings of a document say."""
+    """Return the stream of a class, from the settings of a document.
+
+    Parameters
+    ----------
+    settings : SettingsPart
+        Settings of the document.
+    """
     assert settings.stream is not None
     budget, domain = budget_from(settings.definition, settings.budget), settings.domain
     stream = settings.stream

@@ -1,4 +1,4 @@
-"""What nights hand on: a small file for each of the last two, beside the ledger, its owner's.
+"""Files that nights hand on: a small one for each of the last two, beside the ledger, its owner's.
 
 A file is of one night. It holds all nights before it as they were released, the private sums up to
 it, and which files need not be read again. It is written before the night's privacy units are
@@ -49,9 +49,9 @@ SUMS = ("waiting", "shells", "means", "counts")
 
 
 class StoredClass(BaseModel):
-    """What a file says of a class, but for its arrays; of nights that had one, by their number.
+    """Content of a file on a class, but for its arrays; of nights that had one, by their number.
 
-    `units` has tonight's too, `counts` what was released of the nights before.
+    `units` has tonight's too, `counts` are the released ones of the nights before.
     """
 
     label: int
@@ -70,11 +70,11 @@ class Sums:
     Attributes
     ----------
     histories : tuple of ClassHistory
-        Of each class.
+        Nights of each class.
     after : tuple of PrivateSums
-        Of each class.
+        Private sums of each class.
     units : tuple of int
-        How many privacy units of each class came in the last night; where labels are secret of all
+        Number of privacy units of each class in the last night; where labels are secret of all
         classes, for each.
     stamps : mapping of bytes to bytes
         Stamp of each image that need not be read again, and its privacy unit; of persons the first
@@ -88,12 +88,32 @@ class Sums:
 
 
 def sums_folder(ledger: Ledger, stream: StreamAccount) -> Path:
-    """Return the folder of a stream's files; nothing is made yet."""
+    """Return the folder of a stream's files; nothing is made yet.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger beside which the folder is.
+    stream : StreamAccount
+        Stream, as it was opened.
+    """
     return ledger.beside("nights") / stream.identity[:32]
 
 
 def write_sums(ledger: Ledger, status: StreamStatus, total: str, sums: Sums) -> None:
-    """Write the file of the night after all that are committed; `total` is of its privacy units."""
+    """Write the file of the night after all that are committed.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger beside which the file is.
+    status : StreamStatus
+        State of the stream and of its night.
+    total : str
+        HMAC of the privacy units of the night.
+    sums : Sums
+        Nights before, and the private sums.
+    """
     folder = sums_folder(ledger, status.stream)
     private_folder(folder.parent)
     private_folder(folder)
@@ -106,7 +126,18 @@ def write_sums(ledger: Ledger, status: StreamStatus, total: str, sums: Sums) -> 
 def read_sums(
     ledger: Ledger, status: StreamStatus, mechanism: StreamMechanism, night: NightState | None
 ) -> Sums | None:
-    """Return what the file of a night holds, or None where there is none that belongs to it.
+    """Return the content of the file of a night, or None where there is none that belongs to it.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger beside which the file is.
+    status : StreamStatus
+        State of the stream and of its night.
+    mechanism : StreamMechanism
+        Mechanism of the stream.
+    night : NightState or None
+        Night of the file; None for no night.
 
     Raises
     ------
@@ -145,7 +176,16 @@ def read_sums(
 def forget_sums(ledger: Ledger, stream: StreamAccount, night: int) -> None:
     """Remove the files of nights before the one before `night`, which nobody needs again.
 
-    Those too that were being written when a process was killed; see `atomic_path`.
+    Files that were being written when a process was killed go too; see `atomic_path`.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger beside which the files are.
+    stream : StreamAccount
+        Stream, as it was opened.
+    night : int
+        Number of the night.
     """
     for path in sums_folder(ledger, stream).glob("*-*.sums*"):
         number = path.name.lstrip(".").partition("-")[0]

@@ -22,15 +22,18 @@ DATES = 8
 
 
 class Scale(NamedTuple):
-    """What is along the axis of values.
+    """Axis of values.
 
     Attributes
     ----------
-    low, high : str
-        What small and large values are called.
+    low : str
+        Word for small values.
+    high : str
+        Word for large values.
     unit : str
+        Unit of the values.
     middle : float or None
-        Between the two.
+        Value between the two.
     """
 
     low: str
@@ -54,26 +57,33 @@ def timeline(
     first: str,
     caption: str,
 ) -> Figure | None:
-    """Draw the value of each class against the run, in its order; None where no band is known.
+    """Draw the value of each class against the run, in its order.
 
-    Curves and bands have a gap at each run of which nothing is drawn.
-
-    Of records of several spans the page draws those that its reader chooses.
+    Curves and bands have a gap at each run of which nothing is drawn. Of records of several spans
+    the page draws those that its reader chooses.
 
     Parameters
     ----------
     records : sequence of mapping
-        With ``run``, dates on an axis of time, other names one beside the other; and ``span``,
-        what the mean is of.
-    name, title : str
-        Id of the figure, and what was read.
+        Records with ``run``, dates on an axis of time, other names one beside the other; and
+        ``span``, the nights of the mean.
+    name : str
+        Id of the figure.
+    title : str
+        Name of the term.
     scale : Scale
+        Axis of values.
     classes : sequence of str
-        All classes, for the same colours in all figures.
+        Names of all classes, for the same colours in all figures.
     first : str
-        The span of the static picture.
+        Span of the static picture.
     caption : str
-        What the marks stand for.
+        Meaning of the marks.
+
+    Returns
+    -------
+    Figure or None
+        Chart; None where no band is known.
     """
     records = _stretches(records)
     shown = [record for record in records if record["span"] == first]
@@ -160,20 +170,27 @@ def comparison(
     classes: Sequence[str],
     caption: str,
 ) -> Figure | None:
-    """Draw the values of a few means below one another, a panel a term; None without a band.
+    """Draw the values of a few means below one another, a panel a term.
 
     Parameters
     ----------
     records : sequence of mapping
-        With ``term`` and `along`.
-    name, title : str
-        Id of the figure, and what it shows.
+        Records with ``term`` and `along`.
+    name : str
+        Id of the figure.
+    title : str
+        Title of the figure.
     along : str
-        Key of what the means are of; what the first record has is on top.
+        Key that names the means; that of the first record is on top.
     classes : sequence of str
-        All classes.
+        Names of all classes.
     caption : str
-        What the marks stand for.
+        Meaning of the marks.
+
+    Returns
+    -------
+    Figure or None
+        Chart; None without a band.
     """
     lines, records = list(dict.fromkeys(record[along] for record in records)), _known(records)
     if not records:
@@ -236,7 +253,13 @@ def _told(first: str) -> list[Chart]:
 
 
 def along_runs(runs: Sequence[str]) -> Chart:
-    """Return the axis of runs: of time, as the column ``when``, where they are dates."""
+    """Return the axis of runs: of time, as the column ``when``, where they are dates.
+
+    Parameters
+    ----------
+    runs : sequence of str
+        Keys of the runs, in order.
+    """
     if len(runs) < 2 or not all(map(_is_date, runs)):
         marks = {"labelOverlap": "greedy", "labelAngle": 0, "labelLimit": 120, "grid": False}
         return channel("run:O", sort=list(runs), title="run", axis=marks)

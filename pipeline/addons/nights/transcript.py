@@ -22,7 +22,7 @@ from covdp.publish.document import cost_rows
 from covdp.schema import Document
 
 AXES_ROUNDING = 1e-9
-"""How far axes may be apart that are the same: linear algebra rounds otherwise elsewhere."""
+"""Largest difference of equal axes: linear algebra rounds otherwise elsewhere."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +32,15 @@ class ClassHistory:
     Attributes
     ----------
     label : int
+        Label of the class.
     name : str
-        Of the class.
+        Name of the class.
     stream : StreamMechanism
+        Mechanism of the stream.
     nights : tuple of Night
+        Nights that were read, from the first on.
     before : CumulativeMean or None
-        The mean of the streams that this one follows.
+        Mean of the streams that this one follows.
     """
 
     label: int
@@ -48,12 +51,12 @@ class ClassHistory:
 
 
 def read_histories(documents: Iterable[Document]) -> tuple[ClassHistory, ...]:
-    """Return what the documents of a stream's nights say, one history a class.
+    """Return the histories of all classes, from the documents of a stream's nights.
 
     Parameters
     ----------
     documents : iterable of NightDocument
-        Of nights 1, 2, …, in order, as `read_document` returns them.
+        Documents of nights 1, 2, …, in order, as `read_document` returns them.
 
     Raises
     ------
@@ -85,6 +88,13 @@ def with_night(
     histories: Sequence[ClassHistory], document: NightDocument
 ) -> tuple[ClassHistory, ...]:
     """Return the histories of all classes with the night after them, as its document says.
+
+    Parameters
+    ----------
+    histories : sequence of ClassHistory
+        Nights of each class, before this one.
+    document : NightDocument
+        Document of the night.
 
     Raises
     ------
@@ -127,16 +137,29 @@ def _check_drawn(document: NightDocument, stream: StreamMechanism, nights: Itera
 
 
 def stands_on(stream: StreamMechanism) -> dict[str, Any]:
-    """Return the axes of a stream, rows (d, d), and its centre, (d,), as fields of a document."""
+    """Return the axes of a stream, rows (d, d), and its centre, (d,), as fields of a document.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    """
     return {"axes": stream.frame.from_axes, "centre": stream.centre}
 
 
 def steps_of(stream: StreamMechanism, night: Night) -> Sequence[Step]:
-    """Return what each draw of a night is for, its Δ and σ; none before the opening.
+    """Return the step of each draw of a night, with its Δ and σ; none before the opening.
 
-    Where labels are secret there is the count before it.
-    Those of the opening are spent once; those of later nights, and of the count until the opening,
-    are of all nights together, what a privacy unit pays in them for life.
+    Where labels are secret there is the count before it. Steps of the opening are spent once; those
+    of later nights, and of the count until the opening, are of all nights together: a privacy unit
+    pays them once for life.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    night : Night
+        Night of the class.
     """
     if night.w is not None:
         return stream.steps
@@ -149,11 +172,19 @@ def steps_of(stream: StreamMechanism, night: Night) -> Sequence[Step]:
 
 
 NIGHT_FIELDS = ("opened", "epoch", "shells", "w", "moment")
-"""What a night releases of a class, under one name in the history and in its document."""
+"""Fields that a night releases of a class, of one name in the history and in its document."""
 
 
 def night_row(stream: StreamMechanism, night: Night) -> dict[str, Any]:
-    """Return what a night released of a class, as fields of `NightClassPart`; see `read_night`."""
+    """Return the release of a night as fields of `NightClassPart`; see `read_night`.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    night : Night
+        Night of the class.
+    """
     secret = stream.plan.secret
     return {name: getattr(night, name) for name in NIGHT_FIELDS} | {
         "sigma": stream.steps[-1].sigma,
@@ -165,7 +196,15 @@ def night_row(stream: StreamMechanism, night: Night) -> dict[str, Any]:
 
 
 def read_night(document: NightDocument, row: NightClassPart) -> Night:
-    """Return what `night_row` wrote of a night."""
+    """Return the night that `night_row` wrote.
+
+    Parameters
+    ----------
+    document : NightDocument
+        Document of the night.
+    row : NightClassPart
+        Class of the document.
+    """
     return Night(
         night=document.night,
         units=document.units_tonight if row.n_tonight is None else row.n_tonight,
@@ -177,7 +216,13 @@ def read_night(document: NightDocument, row: NightClassPart) -> Night:
 
 
 def estimate_part(mean: CumulativeMean) -> EstimatePart:
-    """Return a mean as it stands in a document; `read_estimate` reads it back."""
+    """Return a mean as it stands in a document; `read_estimate` reads it back.
+
+    Parameters
+    ----------
+    mean : CumulativeMean
+        Mean of all records so far.
+    """
     return EstimatePart.model_construct(
         n=mean.n,
         point=mean.point,
@@ -188,7 +233,15 @@ def estimate_part(mean: CumulativeMean) -> EstimatePart:
 
 
 def read_estimate(part: EstimatePart | None, stream: StreamMechanism) -> CumulativeMean | None:
-    """Return what `estimate_part` wrote, None where it wrote nothing."""
+    """Return the mean that `estimate_part` wrote, None where it wrote none.
+
+    Parameters
+    ----------
+    part : EstimatePart or None
+        Mean in a document; None where there is none.
+    stream : StreamMechanism
+        Mechanism of the stream.
+    """
     if part is None:
         return None
     chart = FlatChart(stream.manifold)

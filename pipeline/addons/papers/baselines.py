@@ -70,6 +70,11 @@ from covdp.privacy import (
 class GeneralizedGaussianNoise:
     """Noise with independent coordinates of density ∝ exp(−|x/σ|^N), N ≥ 1 the degree.
 
+    Attributes
+    ----------
+    degree : float
+        Degree N ≥ 1.
+
     Notes
     -----
     **Privacy.** Replace-one, θ-Rao DP only, which bounds neither ε nor δ. The m coordinates have
@@ -86,25 +91,71 @@ class GeneralizedGaussianNoise:
     law: ClassVar[str] = "independent coordinates of density ∝ exp(−|x_i/σ|^N)"
 
     def scale(self, budget: Budget, sensitivity: float) -> float:
-        """Return σ = Δ·√(N·Γ(2 − 1/N)/Γ(1 + 1/N))/θ; `PrivacyError` for all but Rao DP."""
+        """Return σ = Δ·√(N·Γ(2 − 1/N)/Γ(1 + 1/N))/θ; `PrivacyError` for all but Rao DP.
+
+        Parameters
+        ----------
+        budget : Budget
+            Budget of one release.
+        sensitivity : float
+            Replace-one L2 sensitivity Δ > 0.
+        """
         return generalized_gaussian_sigma(cast(RaoDP, budget), sensitivity, self.degree)
 
     def draw(self, sigma: float, size: int, dim: int, rng: np.random.Generator) -> FloatArray:
-        """Return `size` draws: |x/σ|^N ~ Gamma(1/N) with a fair sign in each coordinate."""
+        """Return draws, shape (size, m): |x/σ|^N ~ Gamma(1/N) with a fair sign in each coordinate.
+
+        Parameters
+        ----------
+        sigma : float
+            Scale σ > 0 of the noise.
+        size : int
+            Number of draws.
+        dim : int
+            Dimension m.
+        rng : numpy.random.Generator
+            Source of the random numbers.
+        """
         magnitude = rng.standard_gamma(1.0 / self.degree, (size, dim)) ** (1.0 / self.degree)
         return np.asarray(sigma * (1.0 - 2.0 * rng.integers(0, 2, (size, dim))) * magnitude)
 
     def mean_norm(self, sigma: float, dim: int, power: int = 1) -> float | None:
-        """Return None: the norm has no closed law, except for N = 2."""
+        """Return None: the norm has no closed law, except for N = 2.
+
+        Parameters
+        ----------
+        sigma : float
+            Scale σ > 0 of the noise.
+        dim : int
+            Dimension m.
+        power : int
+            Power p of the norm.
+        """
         return None
 
     def normals(self, x: FloatArray, sigma: float) -> FloatArray:
-        """Return draws taken to N(0, Id), each coordinate by its distribution function."""
+        """Return draws taken to N(0, Id), each coordinate by its distribution function.
+
+        Parameters
+        ----------
+        x : array, shape (..., m)
+            Draws.
+        sigma : float
+            Scale σ > 0 of the noise.
+        """
         power = (np.abs(x) / sigma) ** self.degree
         return np.sign(x) * normal_radius(1.0 / self.degree, power, 1)
 
     def log_density(self, x: FloatArray, sigma: float) -> FloatArray:
-        """Return −Σ |x_j/σ|^N."""
+        """Return −Σ |x_j/σ|^N, shape (...).
+
+        Parameters
+        ----------
+        x : array, shape (..., m)
+            Points.
+        sigma : float
+            Scale σ > 0 of the noise.
+        """
         return -np.asarray(((np.abs(x) / sigma) ** self.degree).sum(axis=-1))
 
 
@@ -131,6 +182,13 @@ class EmbeddedMechanism(CalibratedMechanism):
     The output is c + x. If `projected`, it is put back: it is (c + x)/‖c + x‖, the nearest point of
     the manifold.
 
+    Attributes
+    ----------
+    noise : VectorNoise
+        Law of the noise.
+    projected : bool
+        True if outputs are put back onto the manifold.
+
     Notes
     -----
     **Privacy.** Replace-one. What holds of the noise in R^m holds of the output; the projection is
@@ -153,13 +211,25 @@ class EmbeddedMechanism(CalibratedMechanism):
 
     @property
     def law(self) -> str:
-        """What an output is."""
+        """Law of an output, in a formula."""
         return f"{'(c + x)/‖c + x‖' if self.projected else 'c + x'}, {self.noise.law}"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
-        """Return `size` points of the surrounding space or the manifold; `base` is not used."""
+        """Return draws of points of the surrounding space or the manifold.
+
+        Parameters
+        ----------
+        center : array, shape (..., *point_shape)
+            Statistic c, one or one a draw.
+        base : array, optional
+            Footpoint, unused.
+        size : int
+            Number of draws.
+        rng : numpy.random.Generator
+            Source of the random numbers.
+        """
         space = cast(EmbeddedManifold, self.manifold)
         noise = self.noise.draw(self.sigma, check_size(size), space.embedding_dim, rng)
         center = check_centers(center, self.manifold.point_shape, size)
@@ -170,13 +240,31 @@ class EmbeddedMechanism(CalibratedMechanism):
         return Draws(points, Diagnostics())
 
     def expected_error(self, power: int = 1) -> float | None:
-        """Return E‖output − c‖^p = E‖x‖^p in the surrounding space; None if projected."""
+        """Return E‖output − c‖^p = E‖x‖^p in the surrounding space; None if projected.
+
+        Parameters
+        ----------
+        power : int
+            Power p of the norm.
+        """
         dim = cast(EmbeddedManifold, self.manifold).embedding_dim
         return None if self.projected else self.noise.mean_norm(self.sigma, dim, power)
 
 
 def embedded_residuals(mechanism: Any, points: Points, center: Points, base: Any) -> FloatArray:
-    """Return the noise of outputs, y − c as vectors, taken to N(0, Id); `base` is not used."""
+    """Return the noise of outputs, y − c as vectors, taken to N(0, Id).
+
+    Parameters
+    ----------
+    mechanism : object
+        Mechanism that drew the outputs.
+    points : array, shape (r, *point_shape)
+        Outputs y.
+    center : array, shape (..., *point_shape)
+        Statistic c.
+    base : object
+        Footpoint, unused.
+    """
     seen = mechanism.manifold.embed
     return cast(FloatArray, mechanism.noise.normals(seen(points) - seen(center), mechanism.sigma))
 
@@ -194,16 +282,34 @@ def _apart(mechanism: Mechanism) -> tuple[Points, Points]:
 
 
 def embedded_neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score vectors of the surrounding space, see `noise_neighbours`."""
+    """Score vectors of the surrounding space, see `noise_neighbours`.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Mechanism whose privacy is tested.
+
+    Returns
+    -------
+    Neighbours
+        Two statistics Δ apart, and the score of an output.
+    """
     space = cast(EmbeddedManifold, mechanism.manifold)
     return noise_neighbours(mechanism, space.embed, *_apart(mechanism))
 
 
 def projected_profile(dim: int, sigma: float) -> tuple[FloatArray, FloatArray]:
-    """Return a grid of a = ⟨y, c⟩ and ln f(a) on it, f the density of the projected output y.
+    """Return a grid of a = ⟨y, c⟩, (1001,), and ln f(a) on it, f the density of the output y.
 
     For x of density ∝ exp(−‖x − c‖/σ) in R^{d+1}, y = x/‖x‖ has on S^d the density
     f(a) ∝ ∫ t^d·exp(−√(t² − 2ta + 1)/σ) dt: polar coordinates x = t·y, integrated over t.
+
+    Parameters
+    ----------
+    dim : int
+        Dimension d of the sphere.
+    sigma : float
+        Scale σ > 0 of the noise.
     """
     cosine = np.linspace(-1.0, 1.0, 1001)
     t = np.linspace(0.0, 1.0 + (dim + 40) * sigma, 2001)
@@ -212,7 +318,18 @@ def projected_profile(dim: int, sigma: float) -> tuple[FloatArray, FloatArray]:
 
 
 def projected_neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score ln f(⟨y, c⟩) − ln f(⟨y, c'⟩), f as in `projected_profile`: the log ratio."""
+    """Score ln f(⟨y, c⟩) − ln f(⟨y, c'⟩), f as in `projected_profile`: the log ratio.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Mechanism whose privacy is tested.
+
+    Returns
+    -------
+    Neighbours
+        Two statistics Δ apart, and the score of an output.
+    """
     left, right = _apart(mechanism)
     cosine, log_f = projected_profile(mechanism.manifold.dim, mechanism.sigma)
 
@@ -295,7 +412,19 @@ class LandmarkLaplace(CalibratedMechanism):
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
-        """Return `size` preshapes, shape (size, m); `base` is not used."""
+        """Return draws of preshapes, shape (size, m).
+
+        Parameters
+        ----------
+        center : array, shape (..., m)
+            Statistic, one or one a draw.
+        base : array, optional
+            Footpoint, unused.
+        size : int
+            Number of draws.
+        rng : numpy.random.Generator
+            Source of the random numbers.
+        """
         (landmarks,) = self.manifold.point_shape
         center = check_centers(center, (landmarks,), check_size(size))
         radius = self.sigma * rng.standard_gamma(2.0, (size, landmarks))
@@ -309,8 +438,17 @@ def landmark_laplace(budget: Budget, *, sensitivity: float, manifold: Manifold) 
 
     Parameters
     ----------
+    budget : Budget
+        Budget of all landmarks together.
     sensitivity : float
         Δ: the largest move of one landmark, in units of the preshape (norm 1).
+    manifold : Manifold
+        Shapes of m landmarks.
+
+    Returns
+    -------
+    LandmarkLaplace
+        Mechanism with the noise of its budget.
     """
     (landmarks,) = manifold.point_shape
     share = split(budget, [1.0 / landmarks] * landmarks)[0]
@@ -327,6 +465,16 @@ def landmark_neighbours(mechanism: Mechanism) -> Neighbours:
 
     The regular polygon is rotated, so that every landmark moves by Δ and neither centre nor size
     changes. Centring and scaling the output lose little while the noise is small against the shape.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Mechanism whose privacy is tested.
+
+    Returns
+    -------
+    Neighbours
+        Two statistics whose landmarks are Δ apart, and the score of an output.
     """
     polygon, sigma = mechanism.manifold.origin, mechanism.sigma
     angle = math.asin(mechanism.sensitivity * math.sqrt(len(polygon)) / 2.0)

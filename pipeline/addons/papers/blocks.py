@@ -25,16 +25,30 @@ ACROSS = 6
 LEVELS = (0.95, 0.9)
 """Confidences of the regions whose coverage is shown."""
 MEDIANS = ("region_radius", "error")
-"""Of these the medians over regions are shown."""
+"""Columns whose medians over regions are shown."""
 
 
 def statements(run: FinishedRun, *, own: bool) -> list[Any]:
-    """Return what became of the statements of a paper, or of our own claims."""
+    """Return the verdicts on the statements of a paper, or on our own claims.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Run, with its rows if it had data.
+    own : bool
+        True for our own claims, False for the statements of a paper.
+    """
     return [] if own == bool(run.record.config.get("paper")) else claims(run)
 
 
 def printed(run: FinishedRun) -> Figure | None:
-    """Return the numbers that the paper prints with ours, drawn."""
+    """Return the numbers that the paper prints with ours, drawn.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Run, with its rows if it had data.
+    """
     return printed_numbers(printed_lines(run))
 
 
@@ -87,7 +101,13 @@ def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
 
 
 def printed_lines(run: FinishedRun) -> list[dict[str, Any]]:
-    """Return the numbers that the paper prints with ours, NaN where it was not run."""
+    """Return the numbers that the paper prints with ours, NaN where it was not run.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Run, with its rows if it had data.
+    """
     if run.rows is None or run.record.status != "ok":
         return []
     return [
@@ -103,7 +123,13 @@ def printed_lines(run: FinishedRun) -> list[dict[str, Any]]:
 
 
 def times(run: FinishedRun) -> list[dict[str, Any]]:
-    """Return seconds a draw: median, mean and standard error of each class and series."""
+    """Return seconds a draw: median, mean and standard error of each class and series.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Run, with its rows if it had data.
+    """
     if run.rows is None or run.subject != "times":
         return []
     medians = median_times(run.rows)["mean"]
@@ -111,7 +137,13 @@ def times(run: FinishedRun) -> list[dict[str, Any]]:
 
 
 def totals(run: FinishedRun) -> dict[str, Any] | None:
-    """Return the table of compositions: noise and definition down, number of queries across."""
+    """Return the table of compositions: noise and definition down, number of queries across.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Run, with its rows if it had data.
+    """
     if run.rows is None or run.subject != "budgets":
         return None
     rows = run.rows
@@ -130,9 +162,14 @@ def totals(run: FinishedRun) -> dict[str, Any] | None:
 
 
 def coverage(run: FinishedRun) -> list[dict[str, Any]]:
-    """Return how often regions hold the true mean, how wide they are and when there are any.
+    """Return the shares of regions that hold the true mean, their width and their availability.
 
-    A row per class, series and budget of rows on regions; none where none were made.
+    There is a row per class, series and budget of rows on regions; none where none were made.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Run, with its rows if it had data.
     """
     rows = run.rows
     if rows is None or "reach" not in rows or not np.isfinite(rows["reach"]).any():
@@ -163,7 +200,13 @@ def _share(count: int, total: int) -> str:
 def bounds(run: FinishedRun) -> list[dict[str, Any]]:
     """Return each mean error of a wrapped mechanism beside its bounds, by the theorem and without.
 
-    Of Gaussian noise around footpoints at stated distances, and around the public origin.
+    Rows are those of Gaussian noise around footpoints at stated distances, and around the public
+    origin.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Run, with its rows if it had data.
     """
     series = run.record.config.get("mechanisms", ())
     chosen = {
@@ -203,7 +246,12 @@ def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figur
     Parameters
     ----------
     shapes : mapping of str to array-like, shape (count, landmarks, 2)
-        The outlines of each series.
+        Outlines of each series.
+
+    Returns
+    -------
+    Figure or None
+        Chart; None without outlines.
     """
     if not shapes:
         return None

@@ -48,7 +48,7 @@ from covdp.parallel import compiled, spread
 
 @dataclass(frozen=True)
 class ChainSettings:
-    """How a chain runs.
+    """Settings of a chain.
 
     Attributes
     ----------
@@ -75,7 +75,17 @@ class ChainSettings:
     def laplace(
         self, manifold: Manifold, sigmas: FloatArray, rng: np.random.Generator
     ) -> tuple[FloatArray, Diagnostics]:
-        """Return the last points of `laplace_chains` as tangent vectors, and diagnostics."""
+        """Return the last points of `laplace_chains` as tangent vectors, and diagnostics.
+
+        Parameters
+        ----------
+        manifold : Manifold
+            Manifold of the points.
+        sigmas : array, shape (C,)
+            Scale of each chain.
+        rng : numpy.random.Generator
+            Source of the random numbers.
+        """
         run = laplace_chains(manifold, sigmas, settings=self, rng=rng)
         return run.tangents, diagnose(run)
 
@@ -87,7 +97,21 @@ class ChainSettings:
         sigmas: FloatArray,
         rng: np.random.Generator,
     ) -> tuple[FloatArray, Diagnostics]:
-        """Return the last points of `geodesic_chains` as tangent vectors, and diagnostics."""
+        """Return the last points of `geodesic_chains` as tangent vectors, and diagnostics.
+
+        Parameters
+        ----------
+        log_density : callable
+            Function of points, (C, *point_shape), to the logarithms of the target densities.
+        center : array, shape (*point_shape)
+            Start of the chains, inside the support.
+        manifold : Manifold
+            Manifold of the points.
+        sigmas : array, shape (C,)
+            Scale of each chain.
+        rng : numpy.random.Generator
+            Source of the random numbers.
+        """
         run = geodesic_chains(log_density, center, manifold, sigmas, settings=self, rng=rng)
         return run.tangents, diagnose(run)
 
@@ -112,6 +136,11 @@ class ChainRun(NamedTuple):
 
 def diagnose(run: ChainRun) -> Diagnostics:
     """Return mean acceptance, split R-hat and bulk effective size of chains with one common law.
+
+    Parameters
+    ----------
+    run : ChainRun
+        Chains with one common law.
 
     References
     ----------
@@ -248,9 +277,28 @@ def geodesic_chains(
 ) -> ChainRun:
     """Run one geodesic random walk per scale, all in step with one another.
 
-    `log_density` takes points (C, *point_shape) to the logarithms of the C target densities up to
-    constants, −∞ outside their support. The chains start at `center`, inside the support, where the
-    tangent vectors live.
+    The tangent vectors live at `center`.
+
+    Parameters
+    ----------
+    log_density : callable
+        Function of points, (C, *point_shape), to the logarithms of the C target densities up to
+        constants, −∞ outside their support.
+    center : array, shape (*point_shape)
+        Start of the chains, inside the support.
+    manifold : Manifold
+        Manifold of the points.
+    sigmas : array, shape (C,)
+        Scale of each chain.
+    settings : ChainSettings
+        Settings of the chains.
+    rng : numpy.random.Generator
+        Source of the random numbers.
+
+    Returns
+    -------
+    ChainRun
+        Last points, acceptance and trace of each chain.
     """
     chains, scale = len(sigmas), sigmas[:, None]
     state = np.broadcast_to(center, (chains, *manifold.point_shape)).copy()
@@ -277,8 +325,23 @@ def laplace_chains(
 ) -> ChainRun:
     """Run one chain per scale, all together, for the density ∝ exp(−dist(y, c)/σ).
 
-    They give tangent vectors at the centre: on a homogeneous manifold, exp(c, ·) carries them to
-    any c.
+    Tangent vectors are at the centre: on a homogeneous manifold, exp(c, ·) carries them to any c.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold of the points.
+    sigmas : array, shape (C,)
+        Scale σ of each chain.
+    settings : ChainSettings
+        Settings of the chains.
+    rng : numpy.random.Generator
+        Source of the random numbers.
+
+    Returns
+    -------
+    ChainRun
+        Last points, acceptance and trace of each chain.
     """
     if settings.start is not None and not manifold.flat:
         raise ConfigError(

@@ -50,6 +50,10 @@ class CompositionConfig(Record):
 
     Attributes
     ----------
+    queries : tuple of int
+        Numbers m of queries.
+    definitions : tuple of str
+        Names of the definitions of privacy.
     degree : float
         Degree N of the generalized Gaussian.
     """
@@ -92,7 +96,15 @@ ORDERS = 1 + np.geomspace(1e-3, 30.0, 60)
 
 
 class LossLaw(NamedTuple):
-    """The law of a privacy loss on a grid: losses in order, and their probabilities."""
+    """Law of a privacy loss on a grid.
+
+    Attributes
+    ----------
+    losses : array, shape (m,)
+        Losses, in order.
+    shares : array, shape (m,)
+        Probability of each.
+    """
 
     losses: FloatArray
     shares: FloatArray
@@ -102,6 +114,13 @@ def one_loss(noise: Any, sigma: float) -> LossLaw:
     """Return the law of the loss of one query: real noise around 0, against the same around 1.
 
     Every loss is divided between its two neighbours on the grid, which keeps the mean.
+
+    Parameters
+    ----------
+    noise : object
+        Law of the noise.
+    sigma : float
+        Scale σ > 0 of the noise.
     """
     x = np.linspace(0.5 - 60 * sigma, 0.5 + 60 * sigma, 600_001)
     log_f, shifted = (noise.log_density((x - at)[:, None], sigma) for at in (0.0, 1.0))
@@ -128,6 +147,13 @@ def together(one: LossLaw, queries: int) -> LossLaw:
     """Return the law of the sum of the losses of independent queries, by repeated convolution.
 
     Sums of positive products lose no digits in the tails, as a Fourier transform would.
+
+    Parameters
+    ----------
+    one : LossLaw
+        Law of the loss of one query.
+    queries : int
+        Number of queries.
     """
     step = float(one.losses[1] - one.losses[0])
     if queries == 1:
@@ -145,6 +171,13 @@ def attained(law: LossLaw, budget: Budget) -> float:
     """Return the least main parameter of the definition of `budget` that a loss of `law` satisfies.
 
     NaN of definitions that no loss tells, and where the grid ends before a divergence does.
+
+    Parameters
+    ----------
+    law : LossLaw
+        Law of the loss of all queries.
+    budget : Budget
+        Budget whose definition is asked about.
     """
     losses, shares = law.losses, law.shares
 
@@ -186,7 +219,23 @@ def _least_epsilon(law: LossLaw, delta: float) -> float:
 
 
 class TableEntry(NamedTuple):
-    """One cell of the table: noise of a query, number of queries, and the cost of one query."""
+    """One cell of the table.
+
+    Attributes
+    ----------
+    label : int
+        Place of the number of queries in the table, from 0.
+    series : SeriesConfig
+        Settings of the series.
+    mechanism : Mechanism
+        Noise of one query.
+    queries : int
+        Number of queries.
+    one : Budget
+        Cost of one query.
+    loss : callable
+        Function of a number of queries to the law of their loss.
+    """
 
     label: int
     series: SeriesConfig
@@ -204,9 +253,18 @@ class TableEntry(NamedTuple):
 def query(
     series: SeriesConfig, config: ExperimentConfig, table: CompositionConfig
 ) -> tuple[Mechanism, list[Budget]]:
-    """Return the noise of one query, and what it costs in each definition that knows it.
+    """Return the noise of one query, and its cost in each definition that knows it.
 
     Its Rao budget is θ, its sensitivity 1.
+
+    Parameters
+    ----------
+    series : SeriesConfig
+        Settings of the series.
+    config : ExperimentConfig
+        Experiment on one dataset.
+    table : CompositionConfig
+        Settings of the table.
     """
     family, budget, costs = MECHANISMS[series.mechanism], RaoDP(config.budgets[0]), []
     options = {"degree": table.degree} if "degree" in family.options else {}
@@ -219,7 +277,13 @@ def query(
 
 
 def table_cells(config: ExperimentConfig) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Return what computes the rows of each cell, by its name; noise must have a cost in it."""
+    """Return the work of each cell, by its name; noise must have a cost in it.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
+    """
     assert isinstance(config, CompositionExperiment)
     table = config.composition
     one_query = [(series, *query(series, config, table)) for series in config.mechanisms]
@@ -239,7 +303,15 @@ def _loss(mechanism: Mechanism, queries: int) -> LossLaw:
 
 
 def columns(config: ExperimentConfig, entry: TableEntry) -> dict[str, Any]:
-    """Return the rows of one cell."""
+    """Return the rows of one cell.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
+    entry : TableEntry
+        Cell of the table.
+    """
     mechanism = entry.mechanism
     total = repeat(entry.one, entry.queries)
     known = not isinstance(total, RaoDP)
@@ -272,7 +344,13 @@ def columns(config: ExperimentConfig, entry: TableEntry) -> dict[str, Any]:
 
 
 def check_definitions(config: CompositionExperiment) -> None:
-    """Refuse a definition of privacy that is not known."""
+    """Refuse a definition of privacy that is not known.
+
+    Parameters
+    ----------
+    config : CompositionExperiment
+        Experiment on one dataset.
+    """
     for definition in config.composition.definitions:
         require_known("definition", definition, DEFINITIONS)
 

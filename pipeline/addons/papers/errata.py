@@ -29,17 +29,27 @@ class Erratum(Record):
     Attributes
     ----------
     id : str
-        What the test that computes it is called by.
+        Name of the test that computes it.
     paper : str
         Key of ``references.bib``, or `OUR_OWN`.
-    place, printed, right, why : str
-        Where it stands, what stands there, what is right, and the reason.
-    counterexample, quantity : str
-        A setting, and what is computed there.
-    as_printed, as_right : float
-        What the printed text makes of it, and what is true.
+    place : str
+        Place in the text.
+    printed : str
+        Text as it is printed.
+    right : str
+        Text as it should be.
+    why : str
+        Reason.
+    counterexample : str
+        Setting in which both differ.
+    quantity : str
+        Quantity that is computed there.
+    as_printed : float
+        Value by the printed text.
+    as_right : float
+        True value.
     used : str
-        Where the right one stands here, as ``module:name``.
+        Place of the right one in this project, as ``module:name``.
     """
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
@@ -63,6 +73,7 @@ class Errata(Record):
     papers : mapping of str to str
         Key of each paper to its title, in the order of the page; `OUR_OWN` stands for ours.
     erratum : tuple of Erratum
+        Faults of printed texts.
     """
 
     papers: Mapping[str, str]
@@ -103,7 +114,19 @@ def load_errata() -> Errata:
 
 
 def write_errata(folder: Path, bar: Mapping[str, Any]) -> Path:
-    """Write the page into `folder`, among pages that `bar` leads to, and return its path.
+    """Write the page of the errata into a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the page.
+    bar : mapping of str to object
+        Values of the bar that leads to the other pages.
+
+    Returns
+    -------
+    Path
+        Path of the page.
 
     Raises
     ------
@@ -117,12 +140,24 @@ def write_errata(folder: Path, bar: Mapping[str, Any]) -> Path:
 
 
 def promises(errata: Errata) -> list[tuple[str, Iterable[tuple[str, str]]]]:
-    """Return what is promised here: nothing."""
+    """Return the promises of the page: none.
+
+    Parameters
+    ----------
+    errata : Errata
+        Errata of the page.
+    """
     return []
 
 
 def methods_of_errata(errata: Errata) -> Methods:
-    """Return what a paper says of the errata, and what it cites."""
+    """Return the Methods of the errata, with their references.
+
+    Parameters
+    ----------
+    errata : Errata
+        Errata of the page.
+    """
     papers = [key for key in errata.papers if key != OUR_OWN]
     cited = "; ".join(f"@{key}" for key in papers)
     text = load_pages()["errata"]["methods_how"].format(papers=len(papers), cited=cited)

@@ -30,6 +30,11 @@ ORTHOGONAL = 1e-15
 def preshape(landmarks: NDArray[Any]) -> ComplexArray:
     """Return landmarks ``(..., m, 2)``, or ``(..., m)`` complex, as z with Σ z_j = 0 and ‖z‖ = 1.
 
+    Parameters
+    ----------
+    landmarks : array, shape (..., m, 2) or (..., m)
+        Landmarks, real or complex.
+
     Raises
     ------
     DomainError
@@ -85,6 +90,11 @@ class Kendall:
     by the rotation e^{iα} of these complex numbers. Isometries: the unitary group of the centred
     vectors.
 
+    Attributes
+    ----------
+    landmarks : int
+        Number m of landmarks.
+
     References
     ----------
     D. G. Kendall, "Shape manifolds, Procrustean metrics, and complex projective spaces", Bull.
@@ -107,12 +117,24 @@ class Kendall:
 
     @classmethod
     def of_shape(cls, shape: tuple[int, ...]) -> Self:
-        """Return the shapes of as many landmarks."""
+        """Return the shapes of as many landmarks.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Shape of the points, (..., m).
+        """
         return cls(shape[-1])
 
     @classmethod
     def of_dimension(cls, dim: int) -> Self:
-        """Return the shapes of m landmarks, d = 2(m − 2)."""
+        """Return the shapes of m landmarks, d = 2(m − 2).
+
+        Parameters
+        ----------
+        dim : int
+            Dimension d.
+        """
         return cls(dim // 2 + 2)
 
     @property
@@ -141,13 +163,28 @@ class Kendall:
         return preshape(np.exp(2j * math.pi * np.arange(self.landmarks) / self.landmarks))
 
     def dist(self, p: ComplexArray, q: ComplexArray) -> FloatArray:
-        """Return arccos|p* q|, ``(...)``, accurate near 0."""
+        """Return arccos|p* q|, ``(...)``, accurate near 0.
+
+        Parameters
+        ----------
+        p : array, shape (..., m)
+            First shapes.
+        q : array, shape (..., m)
+            Second shapes, broadcast against the first.
+        """
         return np.asarray(np.arctan2(norm(self._lift(p, q)), np.abs(dot(p, q)))[..., 0])
 
     def log(self, base: ComplexArray, p: ComplexArray) -> FloatArray:
         """Return θ (p e^{iα} − cos θ·base)/sin θ in the frame at `base`, ``(..., d)``.
 
         α aligns p with `base` (base* p e^{iα} > 0) and θ is their distance.
+
+        Parameters
+        ----------
+        base : array, shape (..., m)
+            Shapes at which the frame stands.
+        p : array, shape (..., m)
+            Shapes whose coordinates are wanted.
 
         Raises
         ------
@@ -159,7 +196,15 @@ class Kendall:
         return self.dist(base, p)[..., None] * heading
 
     def exp(self, base: ComplexArray, u: FloatArray) -> ComplexArray:
-        """Return cos‖u‖·base + sin‖u‖·v, v the unit horizontal vector along u, ``(..., m)``."""
+        """Return cos‖u‖·base + sin‖u‖·v, v the unit horizontal vector along u, ``(..., m)``.
+
+        Parameters
+        ----------
+        base : array, shape (..., m)
+            Shapes at which the geodesics begin.
+        u : array, shape (..., d)
+            Velocities, in coordinates of the frame at `base`.
+        """
         turn = helmert(self.landmarks)
         radius, heading = norm(u), direction(u)
         half = self.landmarks - 2
@@ -173,6 +218,13 @@ class Kendall:
 
         It is Σ_i w_i log(z, p_i), log(z, p) the horizontal part of θ/sin θ p e^{iα}, and raises
         `DomainError` when a point is at distance π/2 of a place.
+
+        Parameters
+        ----------
+        points : array, shape (n, m)
+            Shapes p_i.
+        weights : array, shape (n,)
+            Weights w_i.
         """
 
         def field(at: ComplexArray) -> tuple[FloatArray, FloatArray]:
@@ -186,7 +238,13 @@ class Kendall:
         return in_chunks(field, len(points))
 
     def check(self, points: ComplexArray) -> ComplexArray:
-        """Return `points` ``(..., m)`` complex if centred with norm 1, exact to rounding."""
+        """Return `points` ``(..., m)`` complex if centred with norm 1, exact to rounding.
+
+        Parameters
+        ----------
+        points : array, shape (..., m)
+            Candidate shapes.
+        """
         points = check_vectors(points, self.landmarks, np.complex128)
         centre = np.abs(points.mean(axis=-1, keepdims=True))
         if (np.abs(norm(points) - 1.0) > ROUNDING).any() or (centre > ROUNDING).any():

@@ -39,7 +39,7 @@ Peer: TypeAlias = Callable[[FloatArray, float, float, np.random.Generator], Floa
 """Records, their expected length, μ and a generator to the mean, (d,)."""
 
 BISECTIONS = 10
-"""Of a quantile of Huang, Liang and Yi; one of ours has two fewer."""
+"""Steps of a quantile of Huang, Liang and Yi; one of ours has two fewer."""
 
 
 class PeerSeries(RareSeries):
@@ -68,7 +68,23 @@ def noisy_quantile(
     steps: int,
     rng: np.random.Generator,
 ) -> float:
-    """Return the value below which about `count` are: bisected by counts that cost μ together."""
+    """Return the value below which about `count` are, bisected by counts that cost μ together.
+
+    Parameters
+    ----------
+    values : array, shape (n,)
+        Values of the records.
+    count : float
+        Number of values below the quantile.
+    ends : (float, float)
+        Interval of the quantile.
+    mu : float
+        Budget μ of all counts together.
+    steps : int
+        Number of bisections.
+    rng : numpy.random.Generator
+        Source of the random numbers.
+    """
     low, high = ends
     for _ in range(steps):
         middle = (low + high) / 2.0
@@ -80,7 +96,19 @@ def noisy_quantile(
 def clipped_mean(
     records: FloatArray, radius: float, mu: float, rng: np.random.Generator
 ) -> FloatArray:
-    """Return the noised mean of records clipped to a ball around 0."""
+    """Return the noised mean of records clipped to a ball around 0, (d,).
+
+    Parameters
+    ----------
+    records : array, shape (n, d)
+        Records.
+    radius : float
+        Radius of the ball.
+    mu : float
+        Budget μ of the mean.
+    rng : numpy.random.Generator
+        Source of the random numbers.
+    """
     norms = np.linalg.norm(records, axis=1, keepdims=True)
     mean = (records * np.minimum(1.0, radius / np.maximum(norms, 1e-300))).mean(axis=0)
     return np.asarray(mean + rng.normal(size=len(mean)) * 2.0 * radius / (len(records) * mu))
@@ -89,9 +117,20 @@ def clipped_mean(
 def shifted_clipped_mean(
     records: FloatArray, unit: float, mu: float, rng: np.random.Generator
 ) -> FloatArray:
-    """Return the mean of Huang, Liang and Yi: clipped around private medians, in random axes.
+    """Return the mean of Huang, Liang and Yi, (d,): clipped around private medians, in random axes.
 
     A quarter of the budget is for the medians, a tenth of the rest for the radius.
+
+    Parameters
+    ----------
+    records : array, shape (n, d)
+        Records.
+    unit : float
+        Expected length of a record.
+    mu : float
+        Budget μ of all.
+    rng : numpy.random.Generator
+        Source of the random numbers.
     """
     (n, d), far = records.shape, 6.0 * unit
     turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
@@ -114,9 +153,22 @@ def quantile_mean(
     *,
     inside: float = 0.9,
 ) -> FloatArray:
-    """Return a rough centre, 10 % of the budget, and around it the mean clipped to a quantile, 5 %.
+    """Return the mean clipped to a private quantile around a private rough centre, (d,).
 
-    `inside` is the share of the records within it.
+    The centre takes 10 % of the budget, the quantile 5 %.
+
+    Parameters
+    ----------
+    records : array, shape (n, d)
+        Records.
+    unit : float
+        Expected length of a record.
+    mu : float
+        Budget μ of all.
+    rng : numpy.random.Generator
+        Source of the random numbers.
+    inside : float
+        Share of the records within the quantile.
     """
     first = clipped_mean(records, 2.5 * unit, mu * math.sqrt(0.10), rng)
     sizes = np.log(np.linalg.norm(records - first, axis=1) / unit)
@@ -126,7 +178,19 @@ def quantile_mean(
 
 
 def count_mean(records: FloatArray, unit: float, mu: float, rng: np.random.Generator) -> FloatArray:
-    """Return the same where 6·√d/μ records are outside, a quarter of them at most."""
+    """Return `quantile_mean` with 6·√d/μ records outside, a quarter of them at most.
+
+    Parameters
+    ----------
+    records : array, shape (n, d)
+        Records.
+    unit : float
+        Expected length of a record.
+    mu : float
+        Budget μ of all.
+    rng : numpy.random.Generator
+        Source of the random numbers.
+    """
     n, d = records.shape
     inside = max(0.75, 1.0 - 6.0 * math.sqrt(d) / (mu * n))
     return quantile_mean(records, unit, mu, rng, inside=inside)
@@ -137,13 +201,25 @@ PEERS: Mapping[str, Peer] = {
     "clipped to a quantile": quantile_mean,
     "clipped by count": count_mean,
 }
-"""By what a series calls them."""
+"""Means of others, by the names that a series has for them."""
 
 
 def compare_means(
     populations: Populations, setting: Setting, cell: Cell[PeerSeries], rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Return the columns of one cell: the error of a repetition."""
+    """Return the columns of one cell: the error of a repetition.
+
+    Parameters
+    ----------
+    populations : Populations
+        Records of the class, those that it is compared with, and rare ones.
+    setting : Setting
+        Config, public domain and geometry of the class.
+    cell : Cell
+        Class, series and budget.
+    rng : numpy.random.Generator
+        Source of the random numbers.
+    """
     series, drawn = cell.series, populations.of(setting, cell.series)
     n = min(series.n or drawn.own, drawn.own)
     budget, errors = setting.config.budget(cell.value), list[float]()
@@ -180,7 +256,13 @@ def _error_of(
 
 
 def check_peers(config: PeerExperiment) -> None:
-    """Refuse a peer that is not known."""
+    """Refuse a peer that is not known.
+
+    Parameters
+    ----------
+    config : PeerExperiment
+        Experiment on one dataset.
+    """
     check_populations(config)
     for series in config.mechanisms:
         require_known("peer", series.peer, ["", *PEERS], "ours-peers.toml has all")

@@ -40,11 +40,11 @@ class RegionSeries(RareSeries):
     Attributes
     ----------
     n : int, optional
-        Records drawn, all of the class by default; 0 where labels are secret only.
+        Number of records drawn, all of the class by default; 0 where labels are secret only.
     of : {"sample", "population"}
-        Whose mean is estimated.
+        Mean that is estimated.
     total : int, optional
-        Where labels are secret, the public number of records of all classes.
+        Public number of records of all classes, where labels are secret.
     """
 
     n: Annotated[int, Field(ge=0)] | None = None
@@ -78,7 +78,19 @@ mean of the population it is promised on average over samples: each release has 
 def cover(
     populations: Populations, setting: Setting, cell: Cell[RegionSeries], rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Return the columns of one cell: a region a repetition, available or not."""
+    """Return the columns of one cell: a region a repetition, available or not.
+
+    Parameters
+    ----------
+    populations : Populations
+        Records of the class, those that it is compared with, and rare ones.
+    setting : Setting
+        Config, public domain and geometry of the class.
+    cell : Cell
+        Class, series and budget.
+    rng : numpy.random.Generator
+        Source of the random numbers.
+    """
     series, drawn = cell.series, populations.of(setting, cell.series, total=cell.series.total)
     n = drawn.own if series.n is None else series.n
     budget, space = setting.config.budget(cell.value), drawn.records.space
@@ -113,7 +125,13 @@ def _of_count(release: Release, n: int) -> float:
 
 
 def check_regions(config: RegionExperiment) -> None:
-    """Refuse a mean that nobody knows, of a class with rare images among its own."""
+    """Refuse a mean that nobody knows, of a class with rare images among its own.
+
+    Parameters
+    ----------
+    config : RegionExperiment
+        Experiment on one dataset.
+    """
     check_populations(config)
     for series in config.mechanisms:
         if series.rare_share and series.of != "sample":

@@ -40,7 +40,13 @@ TURN = 0.35
 
 
 def template(landmarks: int) -> NDArray[Any]:
-    """Return the public mean outline as a preshape, shape (landmarks,) complex."""
+    """Return the public mean outline as a preshape, shape (landmarks,) complex.
+
+    Parameters
+    ----------
+    landmarks : int
+        Number of landmarks.
+    """
     half = landmarks // 2
     along = np.concatenate([np.linspace(0, 1, half), np.linspace(1, 0, landmarks - half + 2)[1:-1]])
     side = np.concatenate([np.ones(half), -np.ones(landmarks - half)])
@@ -55,7 +61,17 @@ def template(landmarks: int) -> NDArray[Any]:
 
 
 def outlines(landmarks: int, n: int, rng: np.random.Generator) -> NDArray[Any]:
-    """Return n random outlines as preshapes, shape (n, landmarks) complex."""
+    """Return n random outlines as preshapes, shape (n, landmarks) complex.
+
+    Parameters
+    ----------
+    landmarks : int
+        Number of landmarks.
+    n : int
+        Number of outlines.
+    rng : numpy.random.Generator
+        Source of the random numbers.
+    """
     turns = 2j * math.pi * np.arange(landmarks) / landmarks
     modes = np.array([-5, -4, -3, -2, 2, 3, 4, 5])
     waves = np.exp(modes[:, None] * turns) / (np.abs(modes)[:, None] * math.sqrt(landmarks))
@@ -75,11 +91,13 @@ def smooth(shapes: NDArray[Any], span: float, *, points: int = 150) -> NDArray[A
 
     Parameters
     ----------
-    shapes : complex array, shape (..., landmarks)
-        The outlines, whose last landmark is followed by the first.
+    shapes : array, shape (..., landmarks)
+        Outlines, complex, whose last landmark is followed by the first.
     span : float
-        Share of the landmarks that a straight line is fitted to; they are fewer than all, and at
+        Share of the landmarks to which a straight line is fitted; they are fewer than all, and at
         least 4.
+    points : int
+        Number of places along the outline.
 
     References
     ----------
@@ -101,7 +119,15 @@ def smooth(shapes: NDArray[Any], span: float, *, points: int = 150) -> NDArray[A
 
 
 def build_manifold(name: str, dimension: int) -> Manifold:
-    """Return the manifold `name` of the given dimension d; raise `ConfigError` if none has it."""
+    """Return the manifold `name` of the given dimension d; raise `ConfigError` if none has it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the manifold.
+    dimension : int
+        Dimension d.
+    """
     of_dimension = getattr(MANIFOLDS[name], "of_dimension", None)
     if of_dimension is None:
         raise ConfigError(f"{name} does not say how it is made for a dimension; simulate another")
@@ -109,9 +135,16 @@ def build_manifold(name: str, dimension: int) -> Manifold:
 
 
 def simulate(config: ExperimentConfig, label: int) -> tuple[ClassData, Setting]:
-    """Return the records of one class, from a stream of its own, and what is public of it.
+    """Return the records of one class, from a stream of its own, and their setting.
 
-    That is the ball they are in, and its manifold.
+    The setting has the ball that they are in, and its manifold.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
+    label : int
+        Label of the class.
     """
     source, (name, dimension, n) = config.source, config.simulated[label]
     assert source is not None  # or it would have no such class
@@ -124,7 +157,17 @@ def simulate(config: ExperimentConfig, label: int) -> tuple[ClassData, Setting]:
 
 
 def class_title(config: ExperimentConfig, label: int) -> str:
-    """Return what tells this class from the others of its experiment: by k where the paper does."""
+    """Return the title that tells this class from the others of its experiment.
+
+    The title is by k where the paper's figure is.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Experiment on one dataset.
+    label : int
+        Label of the class.
+    """
     source, (name, dimension, n) = config.source, config.simulated[label]
     assert source is not None  # or it would have no such class
     manifold = build_manifold(name, dimension)
@@ -151,15 +194,16 @@ class Source:
     Attributes
     ----------
     draw : callable
-        Makes n records of a manifold in a ball, as the config says.
+        Function that makes n records of a manifold in a ball, as the config says.
     ball : callable
-        Manifold and r of the config → the public ball that holds the records.
+        Function of the manifold and r of the config to the public ball that holds the records.
     unit : str
-        What a record is called; "" where it is called as a point of its manifold.
+        Noun for a record; "" where it is called as a point of its manifold.
     pictures : callable, optional
-        Draws private means of a class into a folder, where they make a picture.
+        Function that draws private means of a class into a folder, where they make a picture.
     persons : callable, optional
-        Config and number of persons → whose each point is, where a person has several.
+        Function of the config and a number of persons to the person of each point, where a person
+        has several.
     """
 
     draw: Callable[[Manifold, Domain, SourceConfig, int, np.random.Generator], NDArray[Any]]
@@ -174,16 +218,38 @@ class Source:
         return self.persons is not None
 
     def check(self, config: ExperimentConfig) -> None:
-        """Refuse a manifold that is not made for its dimension."""
+        """Refuse a manifold that is not made for its dimension.
+
+        Parameters
+        ----------
+        config : ExperimentConfig
+            Experiment on one dataset.
+        """
         for manifold, dimension, _ in config.simulated:
             build_manifold(manifold, dimension)
 
     def title(self, config: ExperimentConfig, label: int) -> str:
-        """Return `class_title`."""
+        """Return the title of a class, `class_title`.
+
+        Parameters
+        ----------
+        config : ExperimentConfig
+            Experiment on one dataset.
+        label : int
+            Label of the class.
+        """
         return class_title(config, label)
 
     def read(self, config: ExperimentConfig, label: int) -> tuple[ClassData, Setting]:
-        """Return what `simulate` makes."""
+        """Return the records of a class, as `simulate` makes them.
+
+        Parameters
+        ----------
+        config : ExperimentConfig
+            Experiment on one dataset.
+        label : int
+            Label of the class.
+        """
         return simulate(config, label)
 
 
@@ -269,6 +335,20 @@ def draw_outlines(data: ClassData, setting: Setting, folder: Path) -> Path:
     The series are drawn at the first budget, on one class, from streams of their own. Each
     outline is turned onto the mean, which is post-processing. So is smoothing: series that are
     aligned stand there once more, smoothed, where the source says over which span.
+
+    Parameters
+    ----------
+    data : ClassData
+        Simulated records of the class.
+    setting : Setting
+        Config, public domain and geometry of the class.
+    folder : Path
+        Folder of the file.
+
+    Returns
+    -------
+    Path
+        Path of the file.
     """
     config = setting.config
     records = admit(data.points, domain=setting.domain, manifold=setting.manifold)

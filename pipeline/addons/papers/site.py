@@ -22,7 +22,17 @@ Drawn: TypeAlias = dict[str, Any]
 
 
 class Index(NamedTuple):
-    """Content of the index: groups of experiments, all their runs, and the place of the errata."""
+    """Content of the index.
+
+    Attributes
+    ----------
+    groups : sequence of Drawn
+        Groups of experiments.
+    runs : sequence of FinishedRun
+        Runs of all experiments.
+    errata : Drawn
+        Place of the errata, and their numbers.
+    """
 
     groups: Sequence[Drawn]
     runs: Sequence[FinishedRun]
@@ -30,9 +40,9 @@ class Index(NamedTuple):
 
     @property
     def counted(self) -> dict[str, list[str]]:
-        """The marks of statements at hand: the papers' on their own data, on others, and ours.
+        """Marks of statements at hand: the papers' on their own data, on others, and ours.
 
-        What is stated without a verdict is counted among all, and among none that are decided.
+        Statements without a verdict are counted among all, and among none that are decided.
         """
         entries = [entry for group in self.groups for entry in group["entries"]]
         kinds = {
@@ -51,6 +61,18 @@ def write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) -> 
 
     Pages stand in the folder ``…-pages`` beside the index, with the errata of the papers. Those
     that are there of other experiments stay.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the index.
+    experiments : mapping of str to sequence of FinishedRun
+        Runs of each experiment, by its name.
+
+    Returns
+    -------
+    Path
+        Path of the index.
     """
     folder = path.with_name(f"{path.stem}-pages")
     texts = load_pages()["reproduction"]
@@ -76,12 +98,24 @@ def write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) -> 
 
 
 def promises(index: Index) -> list[tuple[str, Iterable[tuple[str, str]]]]:
-    """Return what all runs promise."""
+    """Return the promises of all runs.
+
+    Parameters
+    ----------
+    index : Index
+        Content of the index.
+    """
     return promises_of_runs(index.runs)
 
 
 def methods_of_site(index: Index) -> Methods:
-    """Return how the statements of all runs were decided, and all that their pages cite."""
+    """Return the Methods of all runs: the rules of verdicts, and all references of their pages.
+
+    Parameters
+    ----------
+    index : Index
+        Content of the index.
+    """
     runs, texts = index.runs, load_pages()["reproduction"]
     judged = [run for run in runs if any(item.word != UNRUN for item in verdicts(run))]
     columns = [claim["column"] for run in judged for claim in run.record.config.get("claims", ())]
@@ -98,11 +132,20 @@ def methods_of_site(index: Index) -> Methods:
 
 
 def entry_of(name: str, runs: Sequence[FinishedRun], folder: str) -> Drawn:
-    """Return what the index says of the runs of one experiment, whose page is in `folder`.
+    """Return the entry of the index on the runs of one experiment.
 
-    ``words`` are what became of the statements in each run that counts for them, ``marks`` how they
-    are marked, and ``mark`` is the worst; ``apart`` are the marks of stand-ins, which do not count;
+    ``words`` are the verdicts on the statements in each run that counts for them, ``marks`` their
+    marks, and ``mark`` is the worst; ``apart`` are the marks of stand-ins, which do not count;
     ``missing`` are datasets, each with the command that gets it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the experiment.
+    runs : sequence of FinishedRun
+        Runs of the experiment.
+    folder : str
+        Folder of its page, as part of an address.
     """
     judged = {run.id: verdicts(run) or _gone(run) for run in runs}
     notes = {run.id: findings(run) for run in runs}
@@ -137,9 +180,15 @@ def entry_of(name: str, runs: Sequence[FinishedRun], folder: str) -> Drawn:
 
 
 def counts(run: FinishedRun) -> bool:
-    """Tell whether a run counts for its statements, or against them.
+    """Return True if a run counts for its statements, or against them.
 
-    Those of a paper are of its own data and setting. Our own claims are of held-out data as well.
+    Statements of a paper are on its own data and setting. Our own claims are on held-out data as
+    well.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Run, with its rows if it had data.
     """
     config = run.record.config
     return not (config.get("paper") and config.get("beyond"))
@@ -184,9 +233,16 @@ def _worst(marks: set[str], *, warned: bool) -> str:
 
 
 def groups_of(entries: Sequence[Drawn], words: Mapping[str, Any]) -> list[Drawn]:
-    """Return the experiments by paper, then our own claims, then what claims nothing.
+    """Return the experiments by paper, then our own claims, then those that claim nothing.
 
-    They are in the order of their names, whichever was run last.
+    Groups are in the order of their names, whichever was run last.
+
+    Parameters
+    ----------
+    entries : sequence of Drawn
+        Entry of each experiment.
+    words : mapping of str to object
+        Texts of the page.
     """
     ordered = sorted(entries, key=lambda x: (not x["paper"], not x["statements"], x["id"]))
     own = {True: words["own_title"], False: words["other_title"]}

@@ -20,7 +20,19 @@ from covdp.geometry.manifold import (
 
 
 class Polar(NamedTuple):
-    """A point around e₀: its spatial part, sinh and cosh of its distance, its direction."""
+    """Point in polar coordinates around e₀.
+
+    Attributes
+    ----------
+    space : array, shape (..., d)
+        Spatial part.
+    sinh : array, shape (..., 1)
+        Hyperbolic sine of the distance.
+    cosh : array, shape (..., 1)
+        Hyperbolic cosine of the distance.
+    direction : array, shape (..., d)
+        Direction from e₀.
+    """
 
     space: FloatArray
     sinh: FloatArray
@@ -84,7 +96,15 @@ class Hyperbolic(SpaceForm):
         return SphereArea(((-1.0, self.dim - 1),))
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
-        """Return arccosh(−⟨p, q⟩_L), ``(...)``, accurate for near and for distant points."""
+        """Return arccosh(−⟨p, q⟩_L), ``(...)``, accurate for near and for distant points.
+
+        Parameters
+        ----------
+        p : array, shape (..., d + 1)
+            First points.
+        q : array, shape (..., d + 1)
+            Second points, broadcast against the first.
+        """
         low, high = _polar(p), _polar(q)
         return np.asarray(_apart(low, high, _gap(low, high))[..., 0])
 
@@ -93,6 +113,13 @@ class Hyperbolic(SpaceForm):
 
         The boost that takes `base` to e₀ takes p to the point with spatial part sinh(b − a) n −
         cosh a sinh b (1 − cos θ) n + sinh b (m − cos θ n).
+
+        Parameters
+        ----------
+        base : array, shape (..., d + 1)
+            Points at which the frame stands.
+        p : array, shape (..., d + 1)
+            Points whose coordinates are wanted.
         """
         low, high = _polar(base), _polar(p)
         gap, axis = _gap(low, high), low.direction
@@ -102,7 +129,15 @@ class Hyperbolic(SpaceForm):
         return _apart(low, high, gap) * direction(moved)
 
     def exp(self, base: FloatArray, u: FloatArray) -> FloatArray:
-        """Return the end of the geodesic from `base` with velocity u, ``(..., d + 1)``."""
+        """Return the end of the geodesic from `base` with velocity u, ``(..., d + 1)``.
+
+        Parameters
+        ----------
+        base : array, shape (..., d + 1)
+            Points at which the geodesics begin.
+        u : array, shape (..., d)
+            Velocities, in coordinates of the frame at `base`.
+        """
         low, radius = _polar(base), norm(u)
         axis, heading = low.direction, direction(u, radius)
         side = np.where(dot(heading, axis) < 0.0, -1.0, 1.0)
@@ -113,7 +148,13 @@ class Hyperbolic(SpaceForm):
         return np.concatenate([_lift(space), space], axis=-1)
 
     def check(self, points: FloatArray) -> FloatArray:
-        """Return `points` ``(..., d + 1)`` if they are on the hyperboloid, x₀ made exact."""
+        """Return `points` ``(..., d + 1)`` if they are on the hyperboloid, x₀ made exact.
+
+        Parameters
+        ----------
+        points : array, shape (..., d + 1)
+            Candidate points.
+        """
         points = check_vectors(points, self.dim + 1, np.float64)
         lift = _lift(points[..., 1:])
         if (np.abs(points[..., :1] - lift) > ROUNDING * lift).any():
@@ -165,27 +206,66 @@ class Sphere(SpaceForm):
         return self.dim + 1
 
     def embed(self, points: FloatArray) -> FloatArray:
-        """Return points as vectors of the space around the sphere: as they are."""
+        """Return points as vectors of the space around the sphere: as they are.
+
+        Parameters
+        ----------
+        points : array, shape (..., d + 1)
+            Points of the sphere.
+        """
         return points
 
     def unembed(self, vectors: FloatArray) -> FloatArray:
-        """Return vectors as they are: off the sphere where noise moved them."""
+        """Return vectors as they are: off the sphere where noise moved them.
+
+        Parameters
+        ----------
+        vectors : array, shape (..., d + 1)
+            Vectors of the space around the sphere.
+        """
         return vectors
 
     def nearest(self, vectors: FloatArray) -> FloatArray:
-        """Return the nearest point of the sphere: the vector over its norm."""
+        """Return the nearest point of the sphere: the vector over its norm.
+
+        Parameters
+        ----------
+        vectors : array, shape (..., d + 1)
+            Vectors of the space around the sphere, none of them 0.
+        """
         return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True))
 
     def stretch(self, largest: float) -> float:
-        """Return 1: a chord is no longer than its arc."""
+        """Return 1: a chord is no longer than its arc.
+
+        Parameters
+        ----------
+        largest : float
+            Largest distance from the origin, unused.
+        """
         return 1.0
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
-        """Return 2·arctan(‖p − q‖/‖p + q‖), ``(...)``: accurate near 0 and near π."""
+        """Return 2·arctan(‖p − q‖/‖p + q‖), ``(...)``: accurate near 0 and near π.
+
+        Parameters
+        ----------
+        p : array, shape (..., d + 1)
+            First points.
+        q : array, shape (..., d + 1)
+            Second points, broadcast against the first.
+        """
         return np.asarray(2.0 * np.arctan2(norm(p - q), norm(p + q))[..., 0])
 
     def log(self, base: FloatArray, p: FloatArray) -> FloatArray:
         """Return the coordinates of p in the frame at `base`, ``(..., d)``.
+
+        Parameters
+        ----------
+        base : array, shape (..., d + 1)
+            Points at which the frame stands.
+        p : array, shape (..., d + 1)
+            Points whose coordinates are wanted.
 
         Raises
         ------
@@ -206,7 +286,15 @@ class Sphere(SpaceForm):
         return 2.0 * np.arctan2(norm(apart), to_antipode) * direction(moved)  # as `dist`
 
     def exp(self, base: FloatArray, u: FloatArray) -> FloatArray:
-        """Return the end of the geodesic from `base` with velocity u, ``(..., d + 1)``."""
+        """Return the end of the geodesic from `base` with velocity u, ``(..., d + 1)``.
+
+        Parameters
+        ----------
+        base : array, shape (..., d + 1)
+            Points at which the geodesics begin.
+        u : array, shape (..., d)
+            Velocities, in coordinates of the frame at `base`.
+        """
         signs = _flip(base)
         b, radius = signs * base, norm(u)
         heading = np.sin(radius) * direction(u)
@@ -216,7 +304,13 @@ class Sphere(SpaceForm):
         return signs * direction(np.concatenate([first, rest], axis=-1))
 
     def check(self, points: FloatArray) -> FloatArray:
-        """Return `points` ``(..., d + 1)`` if they have norm 1, made exact to rounding."""
+        """Return `points` ``(..., d + 1)`` if they have norm 1, made exact to rounding.
+
+        Parameters
+        ----------
+        points : array, shape (..., d + 1)
+            Candidate points.
+        """
         points = check_vectors(points, self.dim + 1, np.float64)
         if (np.abs(norm(points) - 1.0) > ROUNDING).any():
             raise DomainError("points must have norm 1, found one that has not; divide by the norm")

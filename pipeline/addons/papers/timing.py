@@ -44,7 +44,19 @@ WARM_UP = 3
 def time_draws(
     records: Records, setting: Setting, cell: Cell[TimingSeries], rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Return the columns of one cell: a timed call a repetition."""
+    """Return the columns of one cell: a timed call a repetition.
+
+    Parameters
+    ----------
+    records : Records
+        Records of the class.
+    setting : Setting
+        Config, public domain and geometry of the class.
+    cell : Cell
+        Class, series and budget.
+    rng : numpy.random.Generator
+        Source of the random numbers.
+    """
     series, plan = cell.series, cell.series.plan
     if not isinstance(plan, SinglePlan):
         raise ConfigError(

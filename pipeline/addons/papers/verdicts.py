@@ -48,20 +48,38 @@ from covdp.results.tables import GROUP
 
 
 def mean_errors(rows: Table) -> Table:
-    """Return the summary of errors, with the seed and all errors of each cell."""
+    """Return the summary of errors, with the seed and all errors of each cell.
+
+    Parameters
+    ----------
+    rows : Table
+        Rows of the run.
+    """
     errors = _values(rows, "error")
     seeds = [int(rows["seed"][cell[0]]) for cell in cells_of(rows)]
     return {**summarise(rows), "errors": errors, "seed": np.array(seeds)}
 
 
 def mean_squares(rows: Table) -> Table:
-    """Return the summary of squared errors, with all of each cell."""
+    """Return the summary of squared errors, with all of each cell.
+
+    Parameters
+    ----------
+    rows : Table
+        Rows of the run.
+    """
     squared = {**rows, "error": np.asarray(rows["error"], dtype=np.float64) ** 2}
     return {**mean_errors(squared), "expected_error": summarise(rows)["expected_square"]}
 
 
 def median_times(rows: Table) -> Table:
-    """Return the summary of seconds with medians for means, and all of each cell in `samples`."""
+    """Return the summary of seconds with medians for means, and all of each cell in `samples`.
+
+    Parameters
+    ----------
+    rows : Table
+        Rows of the run.
+    """
     samples = _values(rows, "seconds")
     samples[:] = [values[np.isfinite(values)] for values in samples]
     medians = [np.median(values) if len(values) else np.nan for values in samples]
@@ -79,14 +97,22 @@ def _values(rows: Table, name: str) -> NDArray[np.object_]:
 def smaller(
     table: Table, a: int, b: int, factor: float, tests: int, checked: LawChecks | None = None
 ) -> int:
-    """Decide whether `factor` times the mean of row `a` is below the mean of row `b`.
+    """Decide if `factor` times the mean of row `a` is below the mean of row `b`.
 
     Parameters
     ----------
+    table : Table
+        Summary of the rows, cell by cell.
+    a : int
+        Row of the first mean.
+    b : int
+        Row of the second mean.
+    factor : float
+        Factor of the first mean.
     tests : int
-        How many comparisons share the rate.
-    checked : Checked, optional
-        What `check_cells` found in `table`; None for a column that has no law.
+        Number of comparisons that share the rate.
+    checked : LawChecks, optional
+        Comparison of the cells of `table` with their laws; None for a column that has no law.
 
     Returns
     -------
@@ -151,14 +177,22 @@ def _one_sample(
 
 
 def best_means(table: Table, checked: LawChecks | None) -> NDArray[np.float64]:
-    """Return the exact expectation of each cell where it decides, else the mean of its rows."""
+    """Return the exact expectation where it decides, else the mean of the rows, (cells,).
+
+    Parameters
+    ----------
+    table : Table
+        Summary of the rows, cell by cell.
+    checked : LawChecks or None
+        Comparison of the cells with their laws; None for a column that has none.
+    """
     mean = np.asarray(table["mean"], dtype=np.float64)
     return mean if checked is None else np.where(np.isfinite(checked.exact), checked.exact, mean)
 
 
 AGREES, IN_PART, AGAINST = "Agrees", "Agrees in part", "Does not agree"
 RATIO = "Another ratio"
-"""What the paper finds slow takes less time here than there, so it is closer to the others."""
+"""Verdict where the ratio differs because our baseline is faster than the paper's."""
 OPEN, VOID, UNRUN = "Not decided", "Cannot be judged", "Not checked"
 DEPENDS = "Depends on reading"
 """True under one reading of what the paper leaves open, and not under another."""
@@ -167,26 +201,38 @@ NO_NUMBER = "No number given"
 NO_VERDICT = "No verdict"
 """Nothing but the statement itself could judge it."""
 PRICE = "Price"
-"""What is measured and shown, and promised by nobody."""
+"""Verdict on a number that is measured and shown, and promised by nobody."""
 NO_DATA = "Data not at hand"
 PLACE = re.compile(r"^[;. ]*\((?:[^()]|\([^()]*\))*\)[;. ]*")
-"""Where a paper makes a statement, as a verdict begins: a figure may have a part (b)."""
+"""Place of a statement in a paper, with which a verdict begins: a figure may have a part (b)."""
 EXPLAINED = (IN_PART, AGAINST, VOID, DEPENDS)
-"""Of these the headline says which statement it is."""
+"""Verdicts of which the headline names the statement."""
 LEFT = {OPEN: "differences within the noise", UNRUN: "series that were not run"}
-"""Why a statement is left open, in the headline."""
+"""Reasons of the headline for a statement that is left open."""
 FEWEST_REGIONS = 20
 """Regions of a cell that say something of its coverage."""
 RARE_SHARE = 0.0228
-"""How rare a coverage must be to count against its level: as two standard errors below it."""
+"""Probability of a coverage that counts against its level: as two standard errors below it."""
 POWER_LEVEL = 0.05
 """Level of the tests whose power is claimed."""
 CONFIDENCE = 0.95
-"""Of the regions that hold a mean by their confidence."""
+"""Confidence of the regions that hold a mean."""
 
 
 class ClaimVerdict(NamedTuple):
-    """One statement of the paper: what became of it, what it says, what we found, and why."""
+    """Verdict on one statement of a paper.
+
+    Attributes
+    ----------
+    word : str
+        Verdict, in a word or two.
+    says : str
+        Statement.
+    found : str
+        Numbers that were found, in words.
+    why : str
+        Reason, if one is known.
+    """
 
     word: str
     says: str
@@ -204,7 +250,7 @@ class ClaimVerdict(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Why the statement is not held: the reason that is known, else what was found.
+        """Reason why the statement is not held: the one that is known, else what was found.
 
         What is left open needs none: the word says it.
         """
@@ -215,26 +261,50 @@ class ClaimVerdict(NamedTuple):
 
 
 def claims(run: FinishedRun) -> list[Finding]:
-    """Return one sentence for each statement of the paper, and how they were judged."""
+    """Return one sentence for each statement of the paper, and how they were judged.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Run, with its rows if it had data.
+    """
     sentences = [verdict.finding for verdict in verdicts(run)]
     how = (how_judged(name) for name in columns_of(run) if sentences)
     return [*sentences, *(Finding(text, stated=True) for text in how if text)]
 
 
 def columns_of(run: FinishedRun) -> list[str]:
-    """Return the columns that statements of a run are on, whichever way they are read."""
+    """Return the columns that statements of a run are on, whichever way they are read.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Run, with its rows if it had data.
+    """
     stated = run.record.config.get("claims", ())
     every = [read for claim in stated for read in (claim, *claim.get("readings", ()))]
     return list(dict.fromkeys(read["column"] for read in every if read["column"]))
 
 
 def how_judged(column: str) -> str:
-    """Return how statements on a column are judged; "" of one in which nothing is random."""
+    """Return the rule of verdicts on a column; "" of one in which nothing is random.
+
+    Parameters
+    ----------
+    column : str
+        Column of the rows.
+    """
     return words()["judged"].get(column, "").format(stated=STATED)
 
 
 def verdict(run: FinishedRun) -> list[Finding]:
-    """Return the headline of a published experiment: how many statements hold, and why not."""
+    """Return the headline of an experiment: the number of statements that hold, and reasons.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Run, with its rows if it had data.
+    """
     judged = verdicts(run)
     if not judged:
         return []
@@ -253,7 +323,18 @@ def verdict(run: FinishedRun) -> list[Finding]:
 
 @lru_cache
 def verdicts(run: FinishedRun) -> list[ClaimVerdict]:
-    """Judge every statement of the paper by the rows of a run; none where there was no data."""
+    """Judge every statement of the paper by the rows of a run.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Run, with its rows if it had data.
+
+    Returns
+    -------
+    list of ClaimVerdict
+        Verdicts; none where there was no data.
+    """
     stated = run.record.config.get("claims", ())
     if run.rows is None or run.record.status != "ok":
         return []
@@ -318,9 +399,16 @@ def _checks(column: str, tables: Mapping[str, Table], run: FinishedRun) -> LawCh
 
 
 def outrun(run: FinishedRun, claim: Claim) -> bool:
-    """Tell whether what a paper finds slow takes less time here than it prints, in every class.
+    """Return True if a paper's slow series takes less time here than it prints, in every class.
 
     A ratio of times that is smaller here then says that ours is faster, not that theirs is wrong.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Run, with its rows if it had data.
+    claim : Claim
+        Statement of the experiment.
     """
     pairs = [
         (our_value(item, run), item["value"])
@@ -332,7 +420,15 @@ def outrun(run: FinishedRun, claim: Claim) -> bool:
 
 
 def our_value(item: Claim, run: FinishedRun) -> float:
-    """Return our value of one number that the paper prints, NaN where it was not run."""
+    """Return our value of one number that the paper prints, NaN where it was not run.
+
+    Parameters
+    ----------
+    item : Claim
+        Number of the paper, with its series and statistic.
+    run : FinishedRun
+        Run, with its rows if it had data.
+    """
     if item["column"] == "radius":
         return float(run.bound["radius"].max()) if run.bound is not None else np.nan
     if run.rows is None:
@@ -383,9 +479,14 @@ def _judge(claim: Claim, table: Table, checked: LawChecks | None) -> ClaimVerdic
 
 
 def no_number(claim: Claim) -> bool:
-    """Tell whether a paper calls two similar, without a number that decides.
+    """Return True if a paper calls two similar, without a number that decides.
 
     Older records have a bar of ours in its place.
+
+    Parameters
+    ----------
+    claim : Claim
+        Statement of the experiment.
     """
     return bool(claim.get("no_number") or claim.get("within"))
 
@@ -489,18 +590,19 @@ def _known(claim: Claim, outcomes: Sequence[bool], what: str, measured: str) -> 
 
 
 class CellVerdict(NamedTuple):
-    """What became of a claim in one cell.
+    """Verdict on a claim in one cell.
 
     Attributes
     ----------
     holds : bool
+        True if the claim holds there.
     value : str
-        What was measured there.
+        Value that was measured there, in words.
     order : float
-        The same as a number.
+        Value that was measured there, as a number.
     chance : float
-        How often chance alone breaks it in a cell that is at its level exactly; 0 where a share is
-        taken as it is.
+        Probability that chance alone breaks it in a cell that is at its level exactly; 0 where a
+        share is taken as it is.
     """
 
     holds: bool
@@ -510,11 +612,19 @@ class CellVerdict(NamedTuple):
 
 
 Judge: TypeAlias = Callable[[float, Table], CellVerdict | None]
-"""What a claim of some size comes to in a cell; None where too few regions are available."""
+"""Function of a claim's size and a cell to the verdict; None of too few regions."""
 
 
 def cells(claim: Claim, rows: Table) -> Iterator[tuple[str, Table]]:
-    """Yield the cells that a claim is about, named: one class, series, budget and night each."""
+    """Yield the cells that a claim is about, named: one class, series, budget and night each.
+
+    Parameters
+    ----------
+    claim : Claim
+        Statement of the experiment.
+    rows : Table
+        Rows of the run.
+    """
     left = claim["left"]
     places = {
         tuple(rows[name][at[0]] for name in GROUP if name in rows): at for at in cells_of(rows)
@@ -619,11 +729,19 @@ JUDGED: Mapping[str, tuple[str, Judge]] = {
     "behind": ("auc", _mean_of(lambda cell: cell["right"] - cell["auc"])),
     "balanced": ("balanced", _mean_of(lambda cell: cell["balanced"])),
 }
-"""Column of a claim → the column of the rows that it rests on, and what judges it."""
+"""Column of the rows that a claim rests on, and its judge, by the column of the claim."""
 
 
 def judge(claim: Claim, rows: Table) -> tuple[int, list[str], str]:
-    """Return in how many cells a claim holds, where it does not, and the sentence that says so."""
+    """Return the number of cells in which a claim holds, those where it does not, and a sentence.
+
+    Parameters
+    ----------
+    claim : Claim
+        Statement of the experiment.
+    rows : Table
+        Rows of the run.
+    """
     _, test = JUDGED[claim["column"]]
     judged = [
         (name, verdict)
@@ -673,7 +791,7 @@ def _tight(claim: Claim, run: FinishedRun) -> ClaimVerdict:
 
 
 LIMITS = {"ratio": _fills, "tight": _tight, **dict.fromkeys(JUDGED, _holds)}
-"""How a statement on a column is judged that compares no series."""
+"""Judges of statements that compare no series, by their column."""
 QUADRATURE = 1e-3
 """Relative error of what is computed from the loss on its grid."""
 RULES = {"gdp": {"budget": 0.5}, "rao": {"budget": 0.5}, "mcdp": {"budget": 1.0, "tau": 0.5}}

@@ -1,4 +1,4 @@
-"""How each record's one payment is spread over all nights: the square root of the prefix sums.
+"""Spread of each record's one payment over all nights: the square root of the prefix sums.
 
 With c_0 = 1 and c_k = c_{k−1}·(2k − 1)/(2k), Σ c_k z^k = (1 − z)^(−1/2), so that the lower
 triangular matrix C of entries c_{t−j} has C·C = A, the matrix of prefix sums. Night t releases
@@ -42,6 +42,11 @@ Limbs = NDArray[np.uint16]
 def integer_weights(horizon: int) -> tuple[int, ...]:
     """Return 2⁵²·c_0, …, 2⁵²·c_{H−1}, rounded to whole numbers.
 
+    Parameters
+    ----------
+    horizon : int
+        Number of nights H.
+
     Raises
     ------
     ConfigError
@@ -60,7 +65,13 @@ def integer_weights(horizon: int) -> tuple[int, ...]:
 
 
 def coefficients(horizon: int) -> FloatArray:
-    """Return the weights c_0, …, c_{H−1} as they are used, shape (H,); see `integer_weights`."""
+    """Return the weights c_0, …, c_{H−1} as they are used, shape (H,); see `integer_weights`.
+
+    Parameters
+    ----------
+    horizon : int
+        Number of nights H.
+    """
     return _doubles(horizon).copy()
 
 
@@ -71,12 +82,23 @@ def _doubles(horizon: int) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def column_norm(horizon: int) -> float:
-    """Return ‖c‖_H of the weights used, rounded up: how far all H nights move with one record."""
+    """Return ‖c‖_H of the weights used, rounded up: the move of all H nights with one record.
+
+    Parameters
+    ----------
+    horizon : int
+        Number of nights H.
+    """
     return round_up(Fraction(sum(c * c for c in integer_weights(horizon)), WEIGHT_UNIT**2), 2)
 
 
 def to_limbs(numbers: Sequence[int]) -> Limbs:
     """Return whole numbers in limbs, (m, `LIMBS`).
+
+    Parameters
+    ----------
+    numbers : sequence of int
+        Whole numbers below 2¹²⁷.
 
     Raises
     ------
@@ -88,14 +110,30 @@ def to_limbs(numbers: Sequence[int]) -> Limbs:
 
 
 def words_to_limbs(low: NDArray[np.int64], high: ArrayLike = 0) -> Limbs:
-    """Return low + 2⁶⁴·high in limbs, (m, `LIMBS`); `low` holds 64 binary digits, from 0 on."""
+    """Return low + 2⁶⁴·high in limbs, (m, `LIMBS`).
+
+    Parameters
+    ----------
+    low : array of int64, shape (m,)
+        Lowest 64 binary digits, from 0 on.
+    high : ArrayLike
+        Further digits, (m,) or one for all.
+    """
     words = np.empty((len(low), 2), "<i8")
     words[:, 0], words[:, 1] = low, high
     return words.view("<u2")
 
 
 def from_limbs(digits: Limbs, *, signed: bool = True) -> list[int]:
-    """Return the numbers that limbs are of, (m, limbs)."""
+    """Return the whole numbers of limbs.
+
+    Parameters
+    ----------
+    digits : array of uint16, shape (m, limbs)
+        Limbs of each number, the lowest first.
+    signed : bool
+        True if the last limb has a sign.
+    """
     numbers = digits.view(f"V{2 * digits.shape[1]}")[:, 0].tolist()
     return [int.from_bytes(number, "little", signed=signed) for number in numbers]
 
@@ -110,7 +148,7 @@ def weighted_sums(rows: Limbs) -> list[int]:
     Parameters
     ----------
     rows : array of uint16, shape (t, m, `LIMBS`)
-        x_1, …, x_t.
+        Numbers x_1, …, x_t of each night.
     """
     weights, added = _falling_weights(len(rows))
     signs = np.zeros((rows.shape[1], LIMBS), np.uint16)
@@ -163,15 +201,25 @@ def weighted(rows: Limbs, per: float) -> FloatArray:
     Parameters
     ----------
     rows : array of uint16, shape (t, m, `LIMBS`)
-        x_1, …, x_t.
+        Numbers x_1, …, x_t of each night.
     per : float
-        What the numbers are multiples of 1 over.
+        Divisor: the numbers are multiples of 1 over it.
     """
     return np.array([total / WEIGHT_UNIT for total in weighted_sums(rows)]) / per
 
 
 def sum_row(first: int, last: int, horizon: int) -> FloatArray:
-    """Return r with S_last − S_{first−1} = r @ (w_1, …, w_last): its noise is σ²‖r‖² each."""
+    """Return r with S_last − S_{first−1} = r @ (w_1, …, w_last): its noise is σ²‖r‖² each.
+
+    Parameters
+    ----------
+    first : int
+        First night of the sum, from 1.
+    last : int
+        Last night of the sum.
+    horizon : int
+        Number of nights H.
+    """
     c = _doubles(horizon)
     row = c[:last][::-1].copy()
     row[: first - 1] -= c[: first - 1][::-1]

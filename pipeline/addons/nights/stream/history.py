@@ -1,4 +1,4 @@
-"""What a stream remembers of a class: what was released, which is public, and what was not.
+"""Memory of a stream on a class: what was released, which is public, and what was not.
 
 All that follows from the former is here as well: its openings and epochs, where the records of the
 next nights are clipped, the mean of all records so far, and that of any nights. This is
@@ -44,20 +44,20 @@ from covdp.mean.sums import PER_UNIT, Clipping, pairs
 from covdp.recall import repeatable
 
 SURE_COUNT_SD = 3.0
-"""Of how many of its deviations a released count is, at least, to divide the sum of a window.
+"""Least number of deviations of a released count that divides the sum of a window.
 
 So counts just above it are too high: by hand by 0.65 of their deviation; and the noise of such
 windows was 0.89 of what is stated.
 """
 SURE_SHELL_SD = 3.0
-"""Of how many deviations of a noisy share in a shell the share outside of a ball is, at least."""
+"""Least share outside of a ball, in deviations of a noisy share in a shell."""
 WINDOWS = (1, 7, 30, 90)
 """Nights of the windows that are usual: the last night, a week, a month, a quarter."""
 
 
 @dataclass(frozen=True, eq=False)
 class OpeningRelease:
-    """What the opening released: one adaptive mean of all records held back.
+    """Release of an opening: one adaptive mean of all records held back.
 
     Attributes
     ----------
@@ -80,16 +80,16 @@ class OpeningRelease:
 
 @dataclass(frozen=True, eq=False)
 class Epoch:
-    """What records are mapped to from a night on, chosen from what was released before it.
+    """Map of records to vectors from a night on, chosen from what was released before it.
 
     Attributes
     ----------
     first : int
-        Its first night.
+        First night.
     centre : array, shape (d,)
-        Where shells are counted from and the ball is, in the chart.
+        Centre of the shells and of the ball, in the chart.
     radius : float
-        Of the ball, in the axes.
+        Radius of the ball, in the axes.
     """
 
     first: Annotated[int, COUNT]
@@ -99,28 +99,34 @@ class Epoch:
 
 @dataclass(frozen=True, eq=False)
 class Night:
-    """What one night released of a class.
+    """Release of one night of a class.
 
     Attributes
     ----------
     night : int
-        Its number, from 1.
-    units, n_so_far : int
-        Records that came this night and up to it (public): of the class, or, where labels are
-        secret, of all classes together.
+        Number, from 1.
+    units : int
+        Number of records that came this night (public): of the class, or, where labels are secret,
+        of all classes together.
+    n_so_far : int
+        Number of records that came up to this night, likewise.
     opened : OpeningRelease or None
-        On the night of the opening.
+        Opening, on its night.
     epoch : Epoch or None
-        On the first night of one.
-    shells, w, moment : array or None
-        Weighted sums of all nights of an epoch, noised: counts over √2 in the shells, clipped
-        vectors, and overshoots and products as in ``mean/sums.py``. None before that.
+        Epoch, on its first night.
+    shells : array or None
+        Weighted sums of counts over √2 in the shells, of all nights of an epoch, noised; None
+        before that.
+    w : array or None
+        Weighted sums of clipped vectors, likewise.
+    moment : array or None
+        Weighted sums of overshoots and products as in ``mean/sums.py``, likewise.
     rhos : tuple of float
         ρ-zCDP that the source of noise certifies for the steps of the opening; on a later night,
         for each series, for all that a record pays in it; NaN where it does not.
     count : float or None
-        Where labels are secret, the weighted sum of how many records of the class came each night,
-        noised: of all nights until the opening, then of those of the epoch. None on others.
+        Weighted sum of the numbers of records of the class each night, noised, where labels are
+        secret: of all nights until the opening, then of those of the epoch. None on others.
     """
 
     night: int
@@ -137,17 +143,19 @@ class Night:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateSums:
-    """What must stay where the images are; small, and the same whatever order records come in.
+    """Sums that must stay where the images are; small, and the same for any order of records.
 
     Attributes
     ----------
     waiting : array, shape (m, d)
         Coordinates of the records that wait for the opening.
-    shells, means : array of uint16, shape (t, m, `LIMBS`)
-        Counts, and 2⁴⁰ times sums of clipped vectors and overshoots, then 2⁸⁰ times those of their
-        products, of each night since the epoch began.
+    shells : array of uint16, shape (t, m, `LIMBS`)
+        Counts of each night since the epoch began.
+    means : array of uint16, shape (t, m, `LIMBS`)
+        Sums of clipped vectors and overshoots times 2⁴⁰, then of their products times 2⁸⁰, of each
+        night since the epoch began.
     counts : array of uint16, shape (t, 1, `LIMBS`)
-        Where labels are secret, how many records came each night: of all nights until the opening,
+        Number of records of each night, where labels are secret: of all nights until the opening,
         then of those of the epoch.
     """
 
@@ -158,7 +166,7 @@ class PrivateSums:
 
     @cached_property
     def vectors(self) -> tuple[FloatArray, FloatArray]:
-        """What the last night's noise is added to: weighted shells, and means as pairs.
+        """Un-noised vectors of the last night: weighted shells, and means as pairs.
 
         Where labels are secret the latter end with the sum of a for each record.
         """
@@ -170,7 +178,7 @@ class PrivateSums:
 
     @property
     def count(self) -> FloatArray:
-        """What the noise of the count before the opening is added to, (1,)."""
+        """Un-noised count before the opening, (1,)."""
         return weighted(self.counts, SQRT2)
 
     def __repr__(self) -> str:
@@ -179,7 +187,13 @@ class PrivateSums:
 
 
 def empty_state(dim: int) -> PrivateSums:
-    """Return what a stream starts with."""
+    """Return the private sums that a stream starts with.
+
+    Parameters
+    ----------
+    dim : int
+        Dimension of the vectors.
+    """
     return PrivateSums(np.empty((0, dim)), *[np.empty((0, 0, LIMBS), np.uint16)] * 3)
 
 
@@ -190,9 +204,9 @@ class EpochNights:
     Attributes
     ----------
     nights : tuple of Night
-        t of them, the first of which begins the epoch.
+        Nights, t of them, the first of which begins the epoch.
     n : int
-        Records in the epoch, where that is public; else what sums are divided by, at least 1.
+        Number of records in the epoch, where that is public; else the divisor of sums, at least 1.
     count : int
         Released count of the records, of any sign where that is secret.
     n_sd : float
@@ -206,24 +220,44 @@ class EpochNights:
 
     @property
     def epoch(self) -> Epoch:
-        """What their records are mapped to."""
+        """Epoch of the nights."""
         epoch = self.nights[0].epoch
         assert epoch is not None
         return epoch
 
     def rows(self, name: str) -> FloatArray:
-        """Return ``count``, ``shells``, ``w`` or ``moment`` of each `Night`, (t, ...)."""
+        """Return ``count``, ``shells``, ``w`` or ``moment`` of each `Night`, (t, ...).
+
+        Parameters
+        ----------
+        name : str
+            Field of `Night`.
+        """
         return np.array(list(map(attrgetter(name), self.nights)), np.float64)
 
     @property
     def relative(self) -> float:
-        """By what share of itself `n` is off."""
+        """Relative standard deviation of `n`."""
         return self.n_sd / max(self.n, 1)
 
 
 @dataclass(frozen=True)
 class OpeningPart:
-    """An opening: night, release, number of records, released count, standard deviation of that."""
+    """Opening of a history.
+
+    Attributes
+    ----------
+    night : int
+        Number of its night.
+    release : OpeningRelease
+        Release of the opening.
+    n : int
+        Number of records.
+    count : int
+        Released count.
+    n_sd : float
+        Standard deviation of the noise of `count`.
+    """
 
     night: int
     release: OpeningRelease
@@ -239,14 +273,15 @@ class EpochHistory:
     Attributes
     ----------
     openings : tuple of OpeningPart
-        One, but where the first was to be made good.
+        Openings: one, but where the first was to be made good.
     waiting : int
         Records that wait for the next opening; as far as is known where that is secret.
     waiting_sd : float
         Standard deviation of the noise of `waiting`.
     segments : tuple of EpochNights
+        Nights of each epoch.
     holds : bool
-        Whether records are held back.
+        True if records are held back.
     """
 
     openings: tuple[OpeningPart, ...]
@@ -262,7 +297,7 @@ class EpochHistory:
 
     @cached_property
     def nights(self) -> tuple[Night, ...]:
-        """Those of all epochs, since records are held back no more."""
+        """Nights of all epochs, since records are held back no more."""
         return tuple(night for part in self.segments for night in part.nights)
 
     @cached_property
@@ -289,7 +324,15 @@ class EpochHistory:
 
 
 def split_epochs(stream: StreamMechanism, history: Sequence[Night]) -> EpochHistory:
-    """Return the openings and the epochs of a history, in one pass over its nights."""
+    """Return the openings and the epochs of a history, in one pass over its nights.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    history : sequence of Night
+        Nights so far, in order, as they were released.
+    """
     return _parts_of(stream, tuple(history))
 
 
@@ -332,9 +375,14 @@ def _segment(stream: StreamMechanism, nights: Sequence[Night]) -> EpochNights:
 
 
 def waiting_count(stream: StreamMechanism, history: Sequence[Night]) -> ReleasedCount:
-    """Return how many records of a class came on nights after which it has not opened yet.
+    """Return the released count of a class that has not opened yet, where labels are secret.
 
-    Labels are secret: it is what the counts say.
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    history : sequence of Night
+        Nights so far, in order, as they were released.
     """
     (step,) = stream.count_steps
     sigma = stream.noise_of_sum(step.sigma, len(history)) * SQRT2
@@ -344,13 +392,31 @@ def waiting_count(stream: StreamMechanism, history: Sequence[Night]) -> Released
 def released_count(
     stream: StreamMechanism, nights: Sequence[Night], sigma: float, most: int
 ) -> ReleasedCount:
-    """Return what the counts of some nights say, with noise of σ; `most` is public."""
+    """Return the count of the records of some nights.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    nights : sequence of Night
+        Nights with counts.
+    sigma : float
+        Standard deviation of its noise.
+    most : int
+        Public number of records of all classes.
+    """
     total = sum_of(stream, np.array([night.count for night in nights], np.float64))
     return ReleasedCount(np.array([float(total)]), np.array([sigma**2]), max(most, 1))
 
 
 def epoch_due(past: EpochHistory) -> bool:
-    """Tell whether an epoch begins tonight: after an opening for good, or when N has grown."""
+    """Return True if an epoch begins tonight: after an opening for good, or when N has grown.
+
+    Parameters
+    ----------
+    past : EpochHistory
+        Openings and epochs of the nights so far.
+    """
     if not past.segments:
         return not past.holds
     return past.n >= GROWTH * (past.n - past.segments[-1].n)
@@ -364,6 +430,13 @@ def begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
     Its radius leaves as many outside as is best for the noise that is expected when there are `AIM`
     times as many records, which come at the rate of so far: see ``mean/clip.py``. Its centre is
     where the opening counted them, later the mean of all records so far, which may have moved.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    history : tuple of Night
+        Nights so far, in order, as they were released.
 
     Raises
     ------
@@ -390,16 +463,31 @@ def begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
 
 @lru_cache(maxsize=32)  # of released values only: all nights of an epoch have one
 def clipping_of(stream: StreamMechanism, epoch: Epoch) -> Clipping:
-    """Return what maps the records of an epoch to their vectors, of one repetition."""
+    """Return the map of the records of an epoch to their vectors, of one repetition.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    epoch : Epoch
+        Epoch of the records.
+    """
     centre, odd = (stream.in_axes(stream.centre, x) for x in (epoch.centre, stream.odd))
     radius, away = np.array([epoch.radius]), (odd - centre)[None]
     return clipping(radius, centre[None], away, stream.frame.lines, stream.prior)
 
 
 def part_moments(stream: StreamMechanism, past: EpochHistory) -> tuple[NoisyMoments, ...]:
-    """Return what each part of the mean of all records so far says of its own; see `pooled_parts`.
+    """Return the moments of each part of the mean of all records so far; see `mean_parts`.
 
     Empty before the opening.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    past : EpochHistory
+        Openings and epochs of the nights so far.
     """
     epochs = (epoch_moments(stream, past, segment) for segment in past.segments if segment.n)
     return *(part.release.observed for part in past.openings), *epochs
@@ -407,7 +495,17 @@ def part_moments(stream: StreamMechanism, past: EpochHistory) -> tuple[NoisyMome
 
 @lru_cache(maxsize=32)  # of released values only: means, regions and tests of a night ask for it
 def epoch_moments(stream: StreamMechanism, past: EpochHistory, last: EpochNights) -> NoisyMoments:
-    """Return what one epoch says of its records, of which there are some, nothing shrunk."""
+    """Return the moments of the records of one epoch, of which there are some, nothing shrunk.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    past : EpochHistory
+        Openings and epochs of the nights so far.
+    last : EpochNights
+        Nights of the epoch.
+    """
     shells, noise = _shells(stream, past, last)
     rows, edges = np.hstack([last.rows("w"), last.rows("moment")]), stream.prior.edges
     outside = len(edges) + 1 - np.searchsorted(edges, last.epoch.radius, side="right")
@@ -455,11 +553,11 @@ class StreamMean:
     Attributes
     ----------
     space : Manifold
-        The chart that `offset` is in.
+        Chart of `offset`.
     offset : array, shape (d,)
-        The mean in the chart.
+        Mean, in the chart.
     covariance : array, shape (d, d)
-        Of its error.
+        Covariance of the error.
     n : int
         Number of records.
     """
@@ -500,8 +598,10 @@ class WindowMean(StreamMean):
 
     Attributes
     ----------
-    first, last : int
-        Its nights.
+    first : int
+        First night.
+    last : int
+        Last night.
     rows : tuple of array
         For each epoch, the weight of each night's noise in each entry of w.
     n_sd : float
@@ -518,6 +618,13 @@ def cumulative_mean(stream: StreamMechanism, history: Sequence[Night]) -> Cumula
     """Return the mean of all records so far, None before the opening.
 
     Opening and epochs are parts with errors of their own, put together by precision; see `pool`.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    history : sequence of Night
+        Nights so far, in order, as they were released.
     """
     pooled = mean_parts(stream, split_epochs(stream, history))
     return None if pooled is None else _pool(stream, *pooled)
@@ -527,6 +634,13 @@ def mean_parts(stream: StreamMechanism, past: EpochHistory) -> tuple[list[Part],
     """Return the parts of the mean of all records so far, and the covariance of single records.
 
     Openings come first, then every epoch that has records; None before the opening.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    past : EpochHistory
+        Openings and epochs of the nights so far.
     """
     if past.opened is None:
         return None
@@ -545,6 +659,13 @@ def mean_parts(stream: StreamMechanism, past: EpochHistory) -> tuple[list[Part],
 
 def join_streams(stream: StreamMechanism, *estimates: CumulativeMean) -> CumulativeMean:
     """Return the mean of the records of several streams, each with records of its own.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    *estimates : CumulativeMean
+        Mean of all records of each stream.
 
     Raises
     ------
@@ -567,6 +688,15 @@ def window_mean(
     A window reaches back to the opening at most: what was released there is one mean, which no
     night can be taken out of. ``first`` says where it begins. Where labels are secret it has none
     either if a count of `SURE_COUNT_SD` of its deviations or fewer is all that was released.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    history : sequence of Night
+        Nights so far, in order, as they were released.
+    nights : int
+        Number of the last nights.
     """
     return window_between(stream, history, len(history) - nights + 1, len(history))
 
@@ -574,7 +704,18 @@ def window_mean(
 def window_between(
     stream: StreamMechanism, history: Sequence[Night], first: int, last: int
 ) -> WindowMean | None:
-    """Return the same of the nights from `first` to `last`.
+    """Return the mean of the records of the nights from `first` to `last`; see `window_mean`.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    history : sequence of Night
+        Nights so far, in order, as they were released.
+    first : int
+        First night, from 1.
+    last : int
+        Last night.
 
     Raises
     ------
@@ -622,6 +763,17 @@ def covariance_of(
     """Return the covariance of the noise of two windows of a history, (d, d), exactly.
 
     They share the noise of the nights before them: neighbouring windows are correlated.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    history : sequence of Night
+        Nights so far, in order, as they were released.
+    first : WindowMean
+        One window.
+    other : WindowMean
+        Other window.
     """
     covariance = np.zeros((stream.space.dim, stream.space.dim))
     segments = split_epochs(stream, history).segments
@@ -646,7 +798,15 @@ def _count_noise(
 
 
 def sum_of(stream: StreamMechanism, released: FloatArray) -> FloatArray:
-    """Return S_t, the noised sum of all nights of a series, of w_1, …, w_t."""
+    """Return S_t, the noised sum of all nights of a series, of w_1, …, w_t.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    released : array, shape (t, ...)
+        Released values w_1, …, w_t.
+    """
     return np.asarray(sum_row(1, len(released), stream.plan.horizon) @ released)
 
 

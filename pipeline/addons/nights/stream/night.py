@@ -57,7 +57,7 @@ def release_night(
     noise: Noise,
     total: int | None = None,
 ) -> tuple[Night, PrivateSums]:
-    """Return what the next night of a stream releases, and the private sums up to it.
+    """Return the release of the next night of a stream, and the private sums up to it.
 
     **Privacy.** As `StreamPlan` says, if each record is among the `points` of one night only, the
     noise of each night is drawn afresh, and a night that was drawn is not drawn again with other
@@ -66,16 +66,17 @@ def release_night(
     Parameters
     ----------
     stream : StreamMechanism
+        Mechanism of the stream.
     history : sequence of Night
-        All nights before, as they were released.
+        Nights before, as they were released.
     private : PrivateSums
-        What the night before returned, `nothing` on the first.
+        Private sums that the night before returned, `empty_state` on the first.
     points : array, shape (m, *point_shape)
-        This night's records; there may be none. Those outside the domain are moved to its region.
+        Records of this night; there may be none. Those outside the domain are moved to its region.
     noise : Noise
-        `LATTICE`, or `FloatNoise` of a generator.
+        Source of noise: `LATTICE`, or `FloatNoise` of a generator.
     total : int, optional
-        Where labels are secret, how many records of all classes came.
+        Number of records of all classes, where labels are secret.
 
     Raises
     ------
@@ -100,7 +101,20 @@ def add_units(
 ) -> PrivateSums:
     """Return the private sums with one night more; nothing is drawn.
 
-    Parameters and errors are those of `release_night`.
+    Errors are those of `release_night`.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    history : sequence of Night
+        Nights so far, in order, as they were released.
+    private : PrivateSums
+        Private sums up to the night before.
+    points : array, shape (m, *point_shape)
+        Records of this night; there may be none.
+    total : int, optional
+        Number of records of all classes, where labels are secret.
     """
     if stream.plan.secret == (total is None):
         raise ConfigError(
@@ -114,7 +128,19 @@ def add_units(
 def add_placed(
     stream: StreamMechanism, history: Sequence[Night], private: PrivateSums, placed: FloatArray
 ) -> PrivateSums:
-    """Return the same of records that `Stream.placed` gave."""
+    """Return the private sums with one night more of placed records.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    history : sequence of Night
+        Nights so far, in order, as they were released.
+    private : PrivateSums
+        Private sums up to the night before.
+    placed : array, shape (m, d)
+        Records in the chart, as `StreamMechanism.placed` gives them.
+    """
     past = split_epochs(stream, history)
     if history and history[-1].opened is not None:  # the opening has them
         private = replace(private, waiting=private.waiting[:0], counts=private.counts[:0])
@@ -146,16 +172,20 @@ def draw_night(
     *,
     noise: Noise,
 ) -> Night:
-    """Return what the next night releases; see `release_night` for its privacy.
+    """Return the release of the next night; see `release_night` for its privacy.
 
     Parameters
     ----------
-    stream, history, noise
-        As in `release_night`.
+    stream : StreamMechanism
+        Mechanism of the stream.
+    history : sequence of Night
+        Nights before, as they were released.
     after : PrivateSums
-        What `add_units` returned of the night.
+        Private sums with the night, as `add_units` returns them.
     units : int
-        How many came; of all classes, where labels are secret.
+        Number of records that came; of all classes, where labels are secret.
+    noise : Noise
+        Source of noise: `LATTICE`, or `FloatNoise` of a generator.
     """
     past, plan = split_epochs(stream, history), stream.plan
     n = _check_going(stream, history, units)
@@ -191,9 +221,22 @@ def draw_count(
     night: Night,
     noise: Noise,
 ) -> tuple[Night, bool]:
-    """Return a night before the opening with its count, and whether that is enough to open.
+    """Return a night before the opening with its count, and True if that is enough to open.
 
     No count is of more records than came in all classes, which is public.
+
+    Parameters
+    ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
+    history : sequence of Night
+        Nights so far, in order, as they were released.
+    after : PrivateSums
+        Private sums with the night.
+    night : Night
+        Night without its count.
+    noise : Noise
+        Source of noise.
     """
     past = split_epochs(stream, history)
     since = past.openings[-1].night if past.openings else 0
@@ -262,10 +305,16 @@ def draw_openings(
 
     Parameters
     ----------
+    stream : StreamMechanism
+        Mechanism of the stream.
     night : Night
-        That of the opening, with all that is known of it before.
-    afters : PrivateSums
-        As `after` in `draw_night`: of all, or of each of them its own.
+        Night of the opening, with all that is known of it before.
+    *afters : PrivateSums
+        Private sums, as `after` in `draw_night`: of all, or of each opening its own.
+    noise : Noise
+        Source of noise.
+    size : int
+        Number of openings.
     """
     plan = stream.plan
     budget = plan.opening_budget(stream.manifold.dim)

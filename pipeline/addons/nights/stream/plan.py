@@ -1,4 +1,4 @@
-"""What a stream stands on, all of it public: its plan, and geometry, region and axes of a class.
+"""Public ground that a stream stands on: its plan, and geometry, region and axes of a class.
 
 The plan has budget, horizon and opening, and says what each part costs.
 """
@@ -35,10 +35,11 @@ OPENING_SHARES_NO_LINE = Shares(0.05, 0.02, 0.12, 0.11, 0.70)
 to the last shells, which decide how the first epoch is clipped. By hand, on PneumoniaMNIST and
 `tiles`."""
 SERIES_NAMES, SERIES_SHARES = ("shells", "mean"), (0.05, 0.95)
-"""What the budget of a later record is spent on."""
+"""Parts of the budget of a later record, and their shares."""
 COUNT_NAMES, COUNT_SHARES = ("count", "opening"), (0.05, 0.95)
-"""What the budget of a record is spent on that comes before the opening of a class, where labels
-are secret. A count of 300/μ is off by 24/μ then, over ten years; and the opening loses 2.5 %."""
+"""Parts of the budget of a record that comes before the opening of a class, where labels are
+secret, and their shares. A count of 300/μ is off by 24/μ then, over ten years; and the opening
+loses 2.5 %."""
 GROWTH, AIM = 30, 10
 """A new epoch begins when there are so many times as many records as at the last; and for how many
 times as many the clip of an epoch is the best.
@@ -117,16 +118,17 @@ class StreamPlan:
     times as much room, and has twice. Each class opens with Δ for the N of that night, at least its
     own.
 
-    Parameters
+    Attributes
     ----------
     budget : Budget
-        What each record pays, once: μ-GDP, ρ-zCDP, or what Gaussian noise can be stated in.
+        Budget that each record pays, once: μ-GDP, ρ-zCDP, or one that Gaussian noise can be stated
+        in.
     horizon : int
-        H, the number of nights.
+        Number of nights H.
     opening : float
         N·μ at which the first records are released.
     secret : bool
-        Whether it is secret in which class a record is.
+        True if the class of a record is secret.
     again : tuple of float
         N·μ at which records are released as an opening again, as long as one is to be made good.
     """
@@ -157,7 +159,10 @@ class StreamPlan:
     def next_opening(self, released: float) -> float | None:
         """Return N·μ of the next opening, None where records are held back no more.
 
-        `released` are the records of the openings so far, as far as is known; 0 before the first.
+        Parameters
+        ----------
+        released : float
+            Number of records of the openings so far, as far as is known; 0 before the first.
         """
         if not released:
             return self.opening
@@ -166,45 +171,99 @@ class StreamPlan:
         return next((later for later in self.again if later > released * self.mu), None)
 
     def enough(self, units: float, released: float) -> float:
-        """Return how many records there are when the mean is of `units` or more of them.
+        """Return the number of records at which the mean is of `units` or more of them.
 
-        `released` are those that it is of now. While later ones are held back it is of no more
-        until an opening.
+        While later ones are held back, the mean is of no more until an opening.
+
+        Parameters
+        ----------
+        units : float
+            Number of records that the mean shall have.
+        released : float
+            Number of records that it has now.
         """
         if self.next_opening(released) is None:
             return units
         return next((later / self.mu for later in self.again if later >= units * self.mu), units)
 
     def opens(self, units: float, released: float = 0.0) -> bool:
-        """Whether so many records, those `released` included, are enough for the next opening."""
+        """Return True if so many records are enough for the next opening.
+
+        Parameters
+        ----------
+        units : float
+            Number of records, those released included.
+        released : float
+            Number of records of the openings so far.
+        """
         wanted = self.next_opening(released)
         return wanted is not None and units > 0 and units * self.mu >= wanted
 
     def sensitivity(self, dim: int) -> float:
-        """Return Δ of a series of vectors of length `dim` over all nights, see above."""
+        """Return Δ of a series of vectors of length `dim` over all nights, see above.
+
+        Parameters
+        ----------
+        dim : int
+            Dimension of the vectors.
+        """
         rounding = math.sqrt(self.horizon) * (8.0 if self.secret else 4.0) * ROUNDOFF * MOST_UNITS
         return (column_norm(self.horizon) * vector_diameter(dim) + rounding) * (1.0 + 1e-15)
 
     def before_opening(self, dim: int) -> tuple[Step, ...]:
-        """Return where labels are secret the count of a class until it opens, and its opening."""
+        """Return the steps of a class with secret labels: count until it opens, and opening.
+
+        Parameters
+        ----------
+        dim : int
+            Dimension of the vectors.
+        """
         return gaussian_steps(self.budget, COUNT_NAMES, COUNT_SHARES, self.sensitivity(dim))
 
     def opening_steps(self, units: int, dim: int, shares: Shares) -> tuple[Step, ...]:
-        """Return the steps of the opening on a night up to which so many records came."""
+        """Return the steps of the opening, on a night up to which so many records came.
+
+        Parameters
+        ----------
+        units : int
+            Number of records up to the night.
+        dim : int
+            Dimension of the vectors.
+        shares : Shares
+            Shares of the steps in the budget.
+        """
         return step_costs(
             self.opening_budget(dim), units, shares, dim=dim, labels=self.labels(units)
         )
 
     def opening_budget(self, dim: int) -> Budget:
-        """Return what the opening spends: all, but for the share of the counts before it."""
+        """Return the budget of the opening: all, but for the share of the counts before it.
+
+        Parameters
+        ----------
+        dim : int
+            Dimension of the vectors.
+        """
         return self.before_opening(dim)[1].budget if self.secret else self.budget
 
     def opening_mu(self, dim: int) -> float:
-        """Return μ of the Gaussian noise that the opening buys."""
+        """Return μ of the Gaussian noise that the opening buys.
+
+        Parameters
+        ----------
+        dim : int
+            Dimension of the vectors.
+        """
         return 1.0 / gaussian_sigma(self.opening_budget(dim), 1.0)
 
     def labels(self, units: int) -> Labels:
-        """Return what is public of the classes on a night up to which so many records came."""
+        """Return the statement on labels of a night up to which so many records came.
+
+        Parameters
+        ----------
+        units : int
+            Number of records up to the night.
+        """
         return Labels(max(1, units)) if self.secret else PUBLIC_LABELS
 
 
@@ -218,6 +277,11 @@ def later_openings(opening: float) -> tuple[float, ...]:
     first. There the error is that of a stream that opens then, but for the few records that the
     first look had: by a twentieth, or by a quarter where it had 60 of 300. Nights clipped by what
     the first look found would have noise that is wider by ‖c‖_H·‖c‖_t as well.
+
+    Parameters
+    ----------
+    opening : float
+        N·μ of the first opening.
     """
     openings = list[float]()
     while opening < SURE_OPENING:
@@ -229,6 +293,15 @@ def later_openings(opening: float) -> tuple[float, ...]:
 @dataclass(frozen=True, eq=False)
 class StreamMechanism(PublicModel):
     """One class's stream: its plan, domain and flat manifold.
+
+    Attributes
+    ----------
+    plan : StreamPlan
+        Plan of the budget.
+    domain : Domain
+        Public domain of the records.
+    manifold : Manifold
+        Manifold of the records, flat.
 
     Raises
     ------
@@ -271,11 +344,16 @@ class StreamMechanism(PublicModel):
 
     @cached_property
     def opening(self) -> AdaptivePlan:
-        """How the opening spends the budget; its shells are those of all later nights."""
+        """Plan of the opening; its shells are those of all later nights."""
         return AdaptivePlan(OPENING_SHARES_NO_LINE if self.prior.line is None else OPENING_SHARES)
 
     def placed(self, points: Point) -> FloatArray:
         """Return records as coordinates inside the region, (m, d); there may be none.
+
+        Parameters
+        ----------
+        points : array, shape (m, *point_shape)
+            Records, on the manifold.
 
         Raises
         ------
@@ -287,16 +365,38 @@ class StreamMechanism(PublicModel):
         return admit(points, domain=self.domain, manifold=self.manifold).placed
 
     def records(self, placed: FloatArray, units: int) -> Records:
-        """Return what `placed` gave as records of a mean; `units` came up to that night."""
+        """Return placed coordinates as records of a mean.
+
+        Parameters
+        ----------
+        placed : array, shape (m, d)
+            Coordinates, as `placed` gives them.
+        units : int
+            Number of records that came up to that night.
+        """
         return Records(
             self.manifold, self.domain, InMemory(len(placed), placed), self.plan.labels(units)
         )
 
     def spread(self, radius: float) -> FloatArray:
-        """Return a covariance, (d, d), that records clipped to a radius may have, for weights."""
+        """Return a likely covariance of records clipped to a radius, (d, d), for weights.
+
+        Parameters
+        ----------
+        radius : float
+            Radius of the clip, in the axes.
+        """
         variance = np.array([(tuning.USUAL_SIZE * radius) ** 2 / self.space.dim])
         return np.asarray(self.frame.covariance(variance, variance)[0])
 
     def noise_of_sum(self, sigma: float, nights: int) -> float:
-        """Return the noise σ‖c‖_t of the sum of t nights."""
+        """Return the noise σ‖c‖_t of the sum of t nights.
+
+        Parameters
+        ----------
+        sigma : float
+            Standard deviation σ of the noise of each night.
+        nights : int
+            Number of nights t.
+        """
         return sigma * math.sqrt(float(np.sum(sum_row(1, nights, self.plan.horizon) ** 2)))

@@ -13,7 +13,17 @@ from covdp.mean.noisy_moments import WeighedParts, pooled_bounds
 
 
 class Part(NamedTuple):
-    """Mean of n records, (d,), and the covariance of its error, (d, d)."""
+    """Mean of the records of one part.
+
+    Attributes
+    ----------
+    n : int
+        Number of records.
+    offset : array, shape (d,)
+        Mean, in the chart.
+    covariance : array, shape (d, d)
+        Covariance of its error.
+    """
 
     n: int
     offset: FloatArray
@@ -21,17 +31,18 @@ class Part(NamedTuple):
 
 
 class PooledMean(NamedTuple):
-    """A mean of parts, (d,), and how certain it is, (d, d).
+    """Mean of parts, and its certainty.
 
     Attributes
     ----------
-    mean
-        The estimate.
-    of_law, of_units
-        Covariance of its error, as the mean of the law that all records are drawn from, and as the
-        mean of these very records.
-    gains
-        By what each part is multiplied in it, (parts, d, d); they add up to one.
+    mean : array, shape (d,)
+        Estimate, in the chart.
+    of_law : array, shape (d, d)
+        Covariance of the error, as the mean of the law that all records are drawn from.
+    of_units : array, shape (d, d)
+        Covariance of the error, as the mean of these very records.
+    gains : array, shape (parts, d, d)
+        Factor of each part in the mean; they add up to one.
     """
 
     mean: FloatArray
@@ -51,6 +62,13 @@ def pool(parts: Sequence[Part], spread: FloatArray) -> PooledMean:
     another. Weights by 1/V_i alone would miss that the records of the part observed best are not
     all records; f_i alone, that a part may be mostly noise. A wrong Σ costs accuracy, never
     privacy.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        Mean of each part.
+    spread : array, shape (d, d)
+        Covariance Σ of single records.
     """
     total, d = sum(part.n for part in parts), len(spread)
     weights = [np.linalg.inv(part.covariance + spread / part.n) for part in parts]
@@ -67,7 +85,13 @@ def pool(parts: Sequence[Part], spread: FloatArray) -> PooledMean:
 
 
 def pooled_clipping(parts: WeighedParts) -> FloatArray:
-    """Return the squares of `pooled_bounds` as a covariance, (d, d), even off the contrast axis."""
+    """Return the squares of `pooled_bounds` as a covariance, (d, d), even off the contrast axis.
+
+    Parameters
+    ----------
+    parts : WeighedParts
+        Share of each part in the mean, and its moments.
+    """
     first = parts[0][1]
     along, off = pooled_bounds(parts)
     return first.as_covariance(along / first.length, off / first.unit_length)

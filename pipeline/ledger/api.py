@@ -799,7 +799,7 @@ def charge_for(cost: Budget, group: int | None, classes: int) -> Budget:
     cost : Budget
         Cost of the release to one record.
     group : int or None
-        Largest number of records of a person; None where a record is an image.
+        Largest number of images of a person that it covers; None where a record is a person.
     classes : int
         Largest number of classes with records of one person.
     """

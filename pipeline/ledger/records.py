@@ -449,7 +449,7 @@ def unit_fields(group: int | None, classes: int) -> dict[str, Any]:
     Parameters
     ----------
     group : int or None
-        Largest number of records of a person; None where a record is an image.
+        Largest number of images of a person that it covers; None where a record is a person.
     classes : int
         Largest number of classes with records of one person.
     """

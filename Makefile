@@ -34,7 +34,7 @@ PORTABLE := $(foreach name,cli config jobs serve npz folder table dicom dicom_ma
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test lint types contracts check tests oldest bench mutants format constraints clean
+.PHONY: help run quick test lint types contracts check tests ground oldest bench mutants format constraints clean
 
 help:  ## Show what there is to do
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -74,6 +74,11 @@ tests: $(VENV)/.dev  ## The test suite alone; gets a browser and a PostgreSQL fi
 	@$(BIN)/python -m tests.tools.components
 	@$(BIN)/python -m tests.tools.once
 	@$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+ground: export OPENBLAS_NUM_THREADS := 1
+ground: export NUMBA_NUM_THREADS := 1
+ground: $(VENV)/.dev  ## The tests of the ground floor, in a copy of the tree without add-ons
+	@$(BIN)/python -m tests.tools.ground
 
 oldest:  ## A part of the suite with the oldest dependencies that are supported
 	@test -e $(OLDEST)/.made || { $(PYTHON) -m venv $(OLDEST) && $(OLDEST)/bin/python -m pip install \

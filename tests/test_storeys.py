@@ -1,19 +1,15 @@
 """The two storeys: without its add-ons the ground floor does all that everybody needs."""
 
 import json
-import os
-import shutil
 import subprocess
-import sys
-import sysconfig
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from tests.tools.code import ROOT
 from tests.tools.count import imports_of_addons
+from tests.tools.ground import OWN, environment, plant
 
 CONFIG = """\
 name = "ward"
@@ -32,22 +28,9 @@ def test_the_ground_floor_imports_no_addon() -> None:
 
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the tree without add-ons and their tests, with an install of its own.
-
-    The packages are those of this environment, but not its install of covdp, which would bring the
-    add-ons of the original.
-    """
+    """Return a copy of the tree without add-ons and their tests, with an install of its own."""
     root = tmp_path_factory.mktemp("ground") / "covdp"
-    left_out = shutil.ignore_patterns(
-        *(".git", ".venv*", ".types", "addons", "cache", "output", "__pycache__", "*.egg-info")
-    )
-    shutil.copytree(ROOT, root, ignore=left_out, symlinks=True)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", root / ".venv"], check=True)
-    python = root / ".venv" / "bin" / "python"
-    (packages,) = (root / ".venv" / "lib").glob("*/site-packages")
-    (packages / "packages.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    pip = [sys.executable, "-m", "pip", f"--python={python}", "install", "--quiet", "--no-deps"]
-    subprocess.run([*pip, "--no-build-isolation", "--editable", root], check=True)
+    plant(root)
     return root
 
 
@@ -56,7 +39,7 @@ def run(ground: Path, *tokens: str, cwd: Path | None = None) -> str:
     done = subprocess.run(
         [ground / ".venv" / "bin" / "python", *tokens],
         cwd=cwd or ground,
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        env=environment(),
         capture_output=True,
         text=True,
     )
@@ -106,7 +89,6 @@ def test_pictures_are_released_with_their_page(ground: Path, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_its_own_tests_pass(ground: Path) -> None:
-    """What `make quick` runs, but for what looks at both storeys."""
-    rooms = ("privacy", "geometry", "mechanisms", "mean", "descriptors", "results")
-    options = ("-q", "-p", "no:cacheprovider", "-m", "not slow", "-x")
-    run(ground, "-m", "pytest", *options, *(f"tests/{room}" for room in rooms))
+    """Those of some rooms; ``python -m tests.tools.ground`` runs those of all."""
+    rooms = ("privacy", "geometry", "descriptors", "results", "inference")
+    run(ground, "-m", "pytest", *OWN, *(f"tests/{room}" for room in rooms))

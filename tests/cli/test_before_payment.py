@@ -238,6 +238,7 @@ def test_a_layout_is_judged_here(ward: Path, capsys: pytest.CaptureFixture[str])
     assert main(["release", "--config", "ward.toml"]) == 0
 
 
+@pytest.mark.addons
 def test_what_a_release_would_do(ward: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Make one, give it again, open a stream, go on with it; and why it would be refused."""
     assert checked(capsys)["would"].startswith("make run ")
@@ -273,6 +274,7 @@ def test_what_a_release_would_do(ward: Path, capsys: pytest.CaptureFixture[str])
     assert any("nothing was charged" in text.lower() or "left" in text for text in refused)
 
 
+@pytest.mark.addons
 def test_equal_images_of_another_population_are_told_to_their_owner(
     ward: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -299,6 +301,7 @@ def test_equal_images_of_another_population_are_told_to_their_owner(
     assert any("60 of these images entered the stream 'nights'" in text for text in decide)
 
 
+@pytest.mark.addons
 def test_persons_are_counted_in_their_classes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

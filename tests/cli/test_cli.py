@@ -102,6 +102,7 @@ def test_descriptors_say_how_they_are_computed(capsys: pytest.CaptureFixture[str
     assert "Sobel" in printed
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     ("tokens", "words"),
     [
@@ -132,6 +133,7 @@ def test_bad_input_is_one_line(
     assert words in fails(capsys, *tokens)
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -208,6 +210,7 @@ def array_file(path: Path, fault: str) -> Path:
 OWN = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["a", "b"]\n'
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("command", ["run", "reproduce ew-octmnist"])
 @pytest.mark.parametrize("line", ["", "public = false\n"])
 def test_images_of_ones_own_are_run_only_if_declared_public(

@@ -79,6 +79,7 @@ def printing_to(monkeypatch: pytest.MonkeyPatch, end: int) -> Iterator[None]:
         yield
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("tokens", OUTPUTS)
 def test_a_reader_that_has_had_enough_ends_a_command_with_141(
     tokens: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -104,6 +105,7 @@ def test_an_answer_that_nobody_reads_is_none(monkeypatch: pytest.MonkeyPatch) ->
         assert main([]) == 141
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("tokens", OUTPUTS)
 def test_output_that_cannot_be_written_is_one_line(
     tokens: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -178,6 +180,7 @@ def test_datasets_are_listed_with_what_is_on_disk(
     assert ends["tiles"].endswith(" yes")
 
 
+@pytest.mark.addons
 def test_an_audit_as_json_holds_the_rows_it_wrote(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -211,6 +214,7 @@ def test_quiet_leaves_tables_out_and_excludes_verbose(
     assert "leave one out" in captured.err
 
 
+@pytest.mark.addons
 def test_eighty_columns_are_enough(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -229,6 +233,7 @@ def test_eighty_columns_are_enough(
         assert [word for word in words if not any(word in line for line in lines)] == []
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     ("tokens", "near"),
     [
@@ -251,6 +256,7 @@ def test_the_closest_name_is_offered(
     assert near in captured.err.split("?")[0]
 
 
+@pytest.mark.addons
 def test_completion_works_in_bash(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """The printed script, read by a real bash, completes commands, subcommands and options."""
     script = tmp_path / "covdp.bash"

@@ -386,6 +386,7 @@ print(sorted({"numba", "scipy", "pydantic", "distributed"} & set(sys.modules)))
 """
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     "tokens", [["run"], ["reproduce", "all"], ["describe", "--dataset", "tiles", "--store", "x"]]
 )

@@ -85,6 +85,7 @@ def test_a_renamed_config_is_not_paid_by_slip(
     assert charges() == 3
 
 
+@pytest.mark.addons
 def test_a_stream_is_not_paid_beside_releases_nor_they_beside_it(
     ward: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_stream_is_not_paid_beside_releases_nor_they_beside_it(
     assert charges() == 3
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("command", ["release", "serve"])
 def test_a_renamed_stream_is_not_paid_by_slip(
     ward: Path, capsys: pytest.CaptureFixture[str], command: str
@@ -132,6 +134,7 @@ def test_a_renamed_stream_is_not_paid_by_slip(
     assert charges() == 2
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("command", ["release", "serve"])
 def test_another_card_does_not_enter_a_stream_by_slip(
     ward: Path, capsys: pytest.CaptureFixture[str], command: str

@@ -135,6 +135,7 @@ def test_start_asks_on_a_terminal_and_never_without_one(
     assert start() == 2
 
 
+@pytest.mark.addons
 def test_start_leaves_what_is_there(ward: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An account keeps its total, a config is not overwritten, and a wrong one does not stay."""
     assert start(*ANSWERS, "--quiet") == 0
@@ -210,6 +211,7 @@ def test_the_same_day_with_other_images_is_paid_again_only_when_told(
     assert main([*release[:-1], "tuesday"]) == 0
 
 
+@pytest.mark.addons
 def test_a_night_that_is_repeated_says_how_many_files_wait(
     ward: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -237,6 +239,7 @@ def test_a_night_that_is_repeated_says_how_many_files_wait(
     assert "2 new files in the folder" in capsys.readouterr().out
 
 
+@pytest.mark.addons
 def test_a_draft_says_what_is_there_and_what_comes_next(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -253,6 +256,7 @@ def test_a_draft_says_what_is_there_and_what_comes_next(
     assert f"covdp start ward-card.toml --data-root {tmp_path}" in said.err
 
 
+@pytest.mark.addons
 def test_folders_of_patients_are_no_classes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -270,6 +274,7 @@ def test_folders_of_patients_are_no_classes(
     assert "class names that are PatientIDs: P0, P1, P2 and 1 more" in said.err
 
 
+@pytest.mark.addons
 def test_experiments_are_listed(ward: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Title, datasets at hand and those missing, minutes; none is run."""
     assert main(["reproduce", "--list", "--json", "--data-root", "images"]) == 0

@@ -88,6 +88,7 @@ def test_every_help_can_be_printed(
     assert "\\" not in found.output.replace("\\\n", "")
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("coding", CODINGS)
 @pytest.mark.parametrize("tokens", LEAVES, ids=" ".join)
 def test_every_command_works(
@@ -102,6 +103,7 @@ def test_every_command_works(
     assert "Traceback" not in found.errors
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("tokens", LEAVES, ids=" ".join)
 def test_json_is_the_same_in_ascii(
     ward: Path, monkeypatch: pytest.MonkeyPatch, tokens: list[str]

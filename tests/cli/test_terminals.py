@@ -18,11 +18,13 @@ from tests.tools.leaves import LEAVES
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 
+@pytest.mark.addons
 def test_every_command_has_its_line() -> None:
     """The table above names the commands that there are."""
     assert set(ARGUMENTS) == {" ".join(tokens) for tokens in LEAVES}
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("tokens", LEAVES, ids=" ".join)
 def test_every_command_works_on_a_terminal(
     ward: Path, monkeypatch: pytest.MonkeyPatch, tokens: list[str]

@@ -206,6 +206,7 @@ def listed(folder: Path) -> None:
     (folder / "list.csv").write_text("\n".join(rows))
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     ("make", "kind", "more", "shape", "units"),
     [
@@ -230,6 +231,7 @@ def test_other_kinds(
     assert bool(draft.open) == (kind != "table")
 
 
+@pytest.mark.addons
 def test_dicom_files_say_whose_they_are(tmp_path: Path) -> None:
     """Folders of series are not taken for persons: a patient may have two, in the same words."""
     scan = examples.ct
@@ -267,6 +269,7 @@ def test_links_are_followed_as_by_the_reader(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.addons
 def test_links_without_a_suffix_are_known_by_their_files(tmp_path: Path) -> None:
     """DICOM that is stored elsewhere under another name is drafted as DICOM."""
     scans(tmp_path / "store")
@@ -292,6 +295,7 @@ def test_a_person_counts_in_the_first_class(tmp_path: Path) -> None:
     assert source.units() == (3, 2, 2)
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("odd", ["depth", "cut", "nobody"])
 def test_a_draft_counts_what_it_leaves_in(tmp_path: Path, odd: str) -> None:
     """Files that its list leaves out are in no count; the card with the list opens as it is."""
@@ -315,6 +319,7 @@ def test_a_draft_counts_what_it_leaves_in(tmp_path: Path, odd: str) -> None:
     assert (source.counts(), source.units()) == ((30, 29), (30, 29))
 
 
+@pytest.mark.addons
 def test_a_table_is_named_itself(tmp_path: Path) -> None:
     """A draft of a table says which columns it takes for what, and which is left to say."""
     listed(tmp_path / "ward")
@@ -343,6 +348,7 @@ def test_masks_beside_images_are_told(tmp_path: Path, mask: str) -> None:
     assert "4 file(s) look like masks; say where they are by masks" in draft.open[0]
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     ("make", "files", "more", "formats", "units"),
     [
@@ -387,6 +393,7 @@ def ward_of_series(folder: Path, depths: tuple[int, ...] = (3, 4)) -> None:
             )
 
 
+@pytest.mark.addons
 def test_series_are_drafted(tmp_path: Path) -> None:
     """How many slices series have is told, and that each may be a volume."""
     ward_of_series(tmp_path / "ward")
@@ -398,6 +405,7 @@ def test_series_are_drafted(tmp_path: Path) -> None:
     assert (volumes.shape, volumes.counts()) == ((4, 6, 5), (2, 2))
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("own", [{}, {"SeriesInstanceUID": True}])
 def test_radiographs_are_no_volumes(
     own: dict[str, bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -419,6 +427,7 @@ def test_radiographs_are_no_volumes(
     assert not draft.open
 
 
+@pytest.mark.addons
 def test_segmentations_are_drafted(tmp_path: Path) -> None:
     """Where they lie is said, and which keys say what is inside and which images are read."""
     ward_of_series(tmp_path / "ward", (3,))
@@ -445,6 +454,7 @@ def test_segmentations_are_drafted(tmp_path: Path) -> None:
     assert source.counts() == (1, 3)
 
 
+@pytest.mark.addons
 def test_what_beside_dicom_is_no_mask(tmp_path: Path) -> None:
     """Pictures beside DICOM are told."""
     ward_of_series(tmp_path / "ward", (3,))
@@ -453,6 +463,7 @@ def test_what_beside_dicom_is_no_mask(tmp_path: Path) -> None:
     assert "1 picture(s) beside 6 DICOM file(s) are not of this card" in draft.open[0]
 
 
+@pytest.mark.addons
 def test_slices_of_nifti_are_drafted(tmp_path: Path) -> None:
     """Volumes of several depths: how many slices they may have is left to say, as it is public."""
     volumes(tmp_path / "ward")
@@ -467,6 +478,7 @@ def test_slices_of_nifti_are_drafted(tmp_path: Path) -> None:
     assert open_dataset(tmp_path / "deep.toml", tmp_path).shape == (6, 5, 9)
 
 
+@pytest.mark.addons
 def test_what_lies_beside_is_told(tmp_path: Path) -> None:
     """Images of another kind and images that cannot be read are told, not passed by."""
     volumes(tmp_path / "ward")
@@ -493,6 +505,7 @@ def test_a_hidden_folder_is_left_out_whatever_it_holds(tmp_path: Path) -> None:
         scan(tmp_path, tmp_path)
 
 
+@pytest.mark.addons
 def test_nothing_to_draft_is_one_line(tmp_path: Path) -> None:
     """A folder without images, a file that is none of these, and nothing at all are refused."""
     (tmp_path / "empty").mkdir()

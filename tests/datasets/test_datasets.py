@@ -61,6 +61,7 @@ def test_medmnist_cards_are_those_of_the_package(
         )
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -137,6 +138,7 @@ def test_import_is_light() -> None:
     assert not heavy & set(out.stdout.decode().split())
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     "kind", ["array file", "3-D set", "folders", "a table", "DICOM", "NIfTI", "volumes"]
 )

@@ -61,6 +61,7 @@ def test_a_folder_is_found_in_either_spelling(disk: str, typed: str, tmp_path: P
     assert [*layout_faults(find_card(tmp_path / "ward.toml"), tmp_path / ward, (3, 2))] == []
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("disk", FORMS)
 @pytest.mark.parametrize("typed", FORMS)
 def test_a_table_finds_its_files_in_either_spelling(disk: str, typed: str, tmp_path: Path) -> None:
@@ -113,6 +114,7 @@ TABLE = (
 )
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", [*NO_PERSON.split(), "NA", "NaN", "NULL", "None", " n/a "])
 def test_nobody_is_no_person(name: str, tmp_path: Path) -> None:
     """In a table, a column of Parquet, and a path: refused, as an empty value is."""
@@ -141,6 +143,7 @@ def test_nobody_is_no_person(name: str, tmp_path: Path) -> None:
         open_dataset(tmp_path / "ward.toml", tmp_path)
 
 
+@pytest.mark.addons
 def test_people_with_such_letters_are_people(tmp_path: Path) -> None:
     """Only the whole name counts."""
     for number, name in enumerate(("Nana", "NA-1", "Null, K.", "1.5")):

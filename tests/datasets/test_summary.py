@@ -56,6 +56,7 @@ def ward(root: Path, write: Write, *, side: int = 12, depth: type = np.uint8) ->
     return f"b/{odd.name}"
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("side", "depth"), [(12, np.uint8), (9, np.uint16), (12, np.uint16)], ids=str
@@ -73,6 +74,7 @@ def test_a_draft_has_no_key_for_the_sake_of_one_file(
     assert {x.files for x in draft.files if x.feature == "depth"} <= {30, 31, 1}
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_window_for_one_file_is_found_out(tmp_path: Path, kind: str) -> None:
     """Under a window made for one file of 12 bits all others are dark, and a check says so."""
@@ -108,6 +110,7 @@ def test_dark_files_are_odd_where_they_are_few(tmp_path: Path, many: int, named:
     assert [x.file for x in found.odd] == [f"a/{30 + number}.png" for number in range(named)]
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cure_is_one_only_where_most_files_need_it(tmp_path: Path, kind: str) -> None:
     """A file that needs a window alone is to be left out; where all need one, none is."""
@@ -124,6 +127,7 @@ def test_a_cure_is_one_only_where_most_files_need_it(tmp_path: Path, kind: str) 
     assert [(x.listed, x.curable) for x in found.faults] == [(False, True)] * 2
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_first_file_may_be_the_odd_one(tmp_path: Path, kind: str) -> None:
     """Where the first has another size than most, it is at fault and not they."""

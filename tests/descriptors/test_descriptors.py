@@ -150,6 +150,7 @@ def test_oct5_above_the_int64_limit():
     np.testing.assert_array_equal(describe(image)[0], exact_oct5(image[0]))
 
 
+@pytest.mark.addons
 def test_int64_limit_is_where_the_comment_says():
     """N²·F² < 2⁶³ holds up to the limit and fails after it; 128·4095² < 2³¹."""
     assert [DESCRIPTORS[name].widest for name in ("oct5", "vol7")] == [741_636, 46_522]
@@ -298,6 +299,7 @@ BAD = [
 ]
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(("images", "name", "eta", "error", "words"), BAD)
 def test_bad_inputs(images, name, eta, error, words):
     """Each bad input is refused with one line that names the rule or the way out."""
@@ -306,6 +308,7 @@ def test_bad_inputs(images, name, eta, error, words):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.addons
 def test_registry_is_frozen_and_named():
     """Keys are names, entries cannot be changed in place, and d = k(k + 1)/2."""
     for name, spec in DESCRIPTORS.items():

@@ -539,6 +539,7 @@ def test_the_bound_of_the_papers_is_said_as_they_print_it():
     assert "= 54.08; η = 1e-6; T = 81,281.25" in words
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", ["oct5", "vol7"])
 def test_the_formula_of_log_cholesky_is_the_bound(name):
     """Its sums, over the largest variances that the domain states, give r and D."""

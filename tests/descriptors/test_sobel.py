@@ -129,6 +129,7 @@ def test_descriptors_of_images_are_covariances_of_scikit_images_maps(name: str) 
             assert_same_bits(matrix, wanted)
 
 
+@pytest.mark.addons
 @settings(max_examples=60)
 @given(VOLUMES)
 def test_derivatives_of_volumes_are_those_of_scikit_image(volume: np.ndarray) -> None:

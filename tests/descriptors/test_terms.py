@@ -95,6 +95,7 @@ def test_terms_are_what_pixels_say(images: np.ndarray) -> None:
         assert sideways == pytest.approx(np.corrcoef(columns, gray)[0, 1], abs=1e-6)
 
 
+@pytest.mark.addons
 def test_terms_of_other_descriptors(images: np.ndarray) -> None:
     """Gray levels are those of 0..255 for all; colour has the contrast of its luminance."""
     gray = told(images[:1], "grid9", 1e-10)

@@ -120,6 +120,7 @@ def ward(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("manifold", MANIFOLDS)
 def test_every_sound_combination_runs_to_its_page(
     manifold: str, ward: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -181,6 +182,7 @@ def measured(config: ExperimentConfig, root: Path, out: Path) -> dict:
     return json.loads((run.folder / "use.json").read_bytes())
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("manifold", MANIFOLDS)
 def test_what_is_refused_is_refused_in_one_line(manifold: str, ward: Path) -> None:
     """All else of the table: one line before anything is read; and a chain that is too short.

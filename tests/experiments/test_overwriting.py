@@ -72,6 +72,7 @@ def test_other_settings_have_another_folder(few: Path, options: str) -> None:
     assert content(first) == before
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     ("command", "options"),
     [*(("run --config few.toml", one) for one in OTHERS), ("reproduce few.toml", [*OTHERS][-1])],
@@ -141,6 +142,7 @@ def test_another_card_of_the_same_name_is_refused(few: Path) -> None:
     assert main([*command, "--dataset", "other/ward.toml"]) == 2
 
 
+@pytest.mark.addons
 def test_what_was_begun_goes_on_and_is_not_dropped(tmp_path: Path) -> None:
     """An interrupted run keeps its cells; another one of its name is refused meanwhile."""
     config = load_experiments("ew-simulation", quick=True)[0]
@@ -169,6 +171,7 @@ def test_results_of_an_earlier_version_are_kept_as_well(few: Path) -> None:
     assert main([*command, "--seed", "5"]) == 0
 
 
+@pytest.mark.addons
 def test_names_have_what_differs_from_the_file() -> None:
     """An option that says what the file says anyway is none."""
     (config,) = load_experiments(MAIN)

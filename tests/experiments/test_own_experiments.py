@@ -108,6 +108,7 @@ def test_both_commands_run_any_file_from_any_folder(
     assert set(ran["dataset"]) == {"ward"}
 
 
+@pytest.mark.addons
 def test_the_command_of_a_file_loads_it_again(mine: tuple[Path, ...], tmp_path: Path) -> None:
     """A record names the file, what was changed and the card beside it, and that gives the same."""
     from covdp.experiments.record import command
@@ -125,6 +126,7 @@ def test_the_command_of_a_file_loads_it_again(mine: tuple[Path, ...], tmp_path: 
     assert command(Run(load_experiments(MAIN)[0], None, tmp_path)) == "covdp run --dataset tiles"
 
 
+@pytest.mark.addons
 def test_rows_do_not_depend_on_where_a_card_lies(mine: tuple[Path, ...], tmp_path: Path) -> None:
     """Folder and file moved elsewhere give the same seeds, bit for bit."""
     moved = mine[2].parent.rename(tmp_path / "elsewhere")
@@ -138,6 +140,7 @@ def test_rows_do_not_depend_on_where_a_card_lies(mine: tuple[Path, ...], tmp_pat
         np.testing.assert_array_equal(rows[name], again[name])
 
 
+@pytest.mark.addons
 def test_repetitions_replace_the_files_and_cap_the_series() -> None:
     """More are drawn of what has no number of its own; a chain of 10 stays at 10, or goes down."""
     (plain, *_), (more, *_), (few, *_) = (
@@ -148,6 +151,7 @@ def test_repetitions_replace_the_files_and_cap_the_series() -> None:
     assert own == [10, 10, 5]
 
 
+@pytest.mark.addons
 def test_classes_draw_side_by_side_unless_timed() -> None:
     """Every kind of experiment has a list of steps; a clock is read while nothing else draws."""
     parallel = {}
@@ -160,6 +164,7 @@ def test_classes_draw_side_by_side_unless_timed() -> None:
     assert parallel == {**drawn, **alone}
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     ("source", "old", "new", "words"),
     [
@@ -203,6 +208,7 @@ def test_a_changed_copy_that_means_nothing_is_refused(
     assert not out.exists()
 
 
+@pytest.mark.addons
 def test_options_that_mean_nothing_are_refused(tmp_path: Path) -> None:
     """Two runs of one name, options of images without images, one repetition, a slip in a name."""
     path = copied(tmp_path, EXPERIMENTS["rao-composition"], "mine.toml")

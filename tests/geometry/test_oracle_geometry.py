@@ -111,6 +111,7 @@ def test_log_cholesky_chart_is_the_published_one() -> None:
     np.testing.assert_allclose(manifold.log(np.eye(3), x), expected, rtol=1e-12)
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("distance", [1e-8, 1e-3, 1.0, 10.0])
 def test_hyperbolic_distance_has_its_digits(distance: float) -> None:
     """The distance is arccosh(−⟨p, q⟩_L) in 60-digit arithmetic, for the points as stored."""
@@ -127,6 +128,7 @@ def test_hyperbolic_distance_has_its_digits(distance: float) -> None:
         assert float(manifold.dist(p, q)) == pytest.approx(exact, rel=1e-13, abs=1e-15)
 
 
+@pytest.mark.addons
 def test_hyperbolic_chart_is_the_textbook_one() -> None:
     """exp(p, u) = cosh r p + sinh r Bu/r, B the boost e₀ ↦ p applied to the frame e₁, …, e_d."""
     manifold = MANIFOLDS["hyperbolic"](dim=2)
@@ -142,6 +144,7 @@ def test_hyperbolic_chart_is_the_textbook_one() -> None:
     np.testing.assert_allclose(manifold.exp(p, v), expected, rtol=1e-12)
 
 
+@pytest.mark.addons
 def test_sphere_chart_is_the_textbook_one() -> None:
     """The distance is arccos⟨p, q⟩; exp(p, u) = cos r p + sin r Ru/r, R the rotation e₀ ↦ p."""
     manifold = MANIFOLDS["sphere"](dim=2)
@@ -159,6 +162,7 @@ def test_sphere_chart_is_the_textbook_one() -> None:
     assert float(manifold.dist(p, q)) == pytest.approx(math.acos(p @ q), rel=1e-12)
 
 
+@pytest.mark.addons
 def test_shape_distance_is_the_procrustes_distance() -> None:
     """sin² dist is SciPy's Procrustes disparity, when no reflection would fit better."""
     rng = np.random.default_rng(11)
@@ -171,6 +175,7 @@ def test_shape_distance_is_the_procrustes_distance() -> None:
         assert math.sin(distance) ** 2 == pytest.approx(disparity, rel=1e-9)
 
 
+@pytest.mark.addons
 def test_shape_chart_is_the_horizontal_lift() -> None:
     """Logarithms have the lengths and inner products of θ (w e^{iα} − cos θ z)/sin θ."""
     rng = np.random.default_rng(12)

@@ -89,6 +89,7 @@ def ask(book: Ledger, run_key: str, images: str, declared: Sequence[str] = ()) -
     )
 
 
+@pytest.mark.addons
 def test_an_older_ledger_is_migrated_with_what_was_spent(older: str) -> None:
     """Its rows stay letter by letter; what was charged comes back, and is charged no more."""
     before, rows = found(older)
@@ -119,6 +120,7 @@ def test_an_older_ledger_is_migrated_with_what_was_spent(older: str) -> None:
         open_ledger(older).check_declared("zone", ["card and folder"])
 
 
+@pytest.mark.addons
 def test_an_older_backup_is_still_noticed(tmp_path: Path) -> None:
     """A copy of layout 2 that takes the place of the ledger forgets what was spent since."""
     address = tmp_path / "ledger.sqlite"
@@ -150,6 +152,7 @@ def test_eight_processes_migrate_once(older: str) -> None:
     assert found(older)[0] == layout.LAYOUT
 
 
+@pytest.mark.addons
 def test_all_steps_are_one_transaction(older: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the last step fails the first is undone; where it does not, all are done in order."""
     monkeypatch.setattr(layout, "LAYOUT", "4")

@@ -328,6 +328,7 @@ def test_LATTICE_certifies_the_budget(mu: float) -> None:
     assert len(np.unique(draws.points, axis=0)) == 3
 
 
+@pytest.mark.addons
 def test_pure_budgets_are_refused() -> None:
     """Gaussian noise gives no ε-DP."""
     manifold, facts, candidates = setting("hyperbolic")
@@ -353,6 +354,7 @@ def test_an_empty_class_is_refused(name: str) -> None:
         adaptive(candidates[:0], domain=facts, manifold=manifold)
 
 
+@pytest.mark.addons
 def test_no_draws_are_refused() -> None:
     """`size` must be at least 1."""
     manifold, facts, candidates = setting("hyperbolic")

@@ -120,6 +120,7 @@ def outer(name: str, count: int, seed: int) -> Point:
     return space.exp(space.origin, spokes)
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", SPACES)
 def test_projections_are_idempotent(name: str) -> None:
     """Projecting twice moves by rounding only."""
@@ -129,6 +130,7 @@ def test_projections_are_idempotent(name: str) -> None:
     assert space.dist(area.inside(once), once).max() < 3e-6
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize("edge", [False, True])
 def test_points_inside_stay_to_the_last_bit(name: str, edge: bool) -> None:
@@ -161,6 +163,7 @@ def violation(name: str, points: Point) -> float:
     return float(np.max([high, facts.eta / values.min(axis=1)]) - 1.0)
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", SPACES)
 def test_projections_end_inside(name: str) -> None:
     """Projected points obey the region's definition, within its tolerance on logarithms."""
@@ -170,6 +173,7 @@ def test_projections_end_inside(name: str) -> None:
     assert violation(name, inner(name, 300, 3, edge=True)) < 1e-9
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", SPACES)
 def test_projections_are_the_nearest_points(name: str) -> None:
     """From the nearest point q of a convex set, p and any r in it lie at right angles or more.
@@ -189,6 +193,7 @@ def test_projections_are_the_nearest_points(name: str) -> None:
     assert (after <= before + 3e-6).all()
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", SPACES)
 def test_regions_are_as_wide_as_stated(name: str) -> None:
     """No two points are farther apart than the diameter."""
@@ -198,6 +203,7 @@ def test_regions_are_as_wide_as_stated(name: str) -> None:
     assert space.dist(points[:, None], points).max() <= area.diameter
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", SPACES)
 def test_regions_are_convex(name: str) -> None:
     """Geodesics between points of the region, and Fréchet means, stay in it."""
@@ -459,6 +465,7 @@ def counts_around(name: str) -> tuple[FloatArray, FloatArray]:
     return edges[-1] * 10.0 ** rng.uniform(-2.0, 0.5, 400), edges
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", SPACES)
 def test_counts_put_each_record_where_the_formula_says(name: str) -> None:
     """Against a loop over the records in Python, on edges too, in any order; none is no record."""
@@ -473,6 +480,7 @@ def test_counts_put_each_record_where_the_formula_says(name: str) -> None:
     assert found.sum() == 2 * 398
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", SPACES)
 def test_a_radius_leaves_as_many_outside_as_it_says(name: str) -> None:
     """Without noise within what lies between two edges, and monotone: the more, the narrower."""
@@ -604,6 +612,7 @@ def test_clipped_vectors_form_a_set_of_diameter_one(lines: int) -> None:
         assert wide.max() > 0.4999
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", ["spd-affine-invariant", "hyperbolic"])
 def test_newtons_step_of_one_record_is_that_of_its_distance(name: str) -> None:
     """The inverse Hessian of ½·dist(·, x)², by differences of second order: to 1e-5."""
@@ -624,6 +633,7 @@ def test_newtons_step_of_one_record_is_that_of_its_distance(name: str) -> None:
         np.testing.assert_allclose(found @ hessian, np.eye(6), atol=1e-5)
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", ["spd-affine-invariant", "hyperbolic"])
 def test_newtons_step_goes_no_farther_than_the_mean_hessian_says(name: str) -> None:
     """It is at most the inverse of the mean of Hessians, and near it where sizes are alike."""
@@ -667,6 +677,7 @@ def beyond(share: float) -> Script:
     return script
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", SPACES)
 def test_a_ball_around_all_is_that_where_it_has_less_noise(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -725,6 +736,7 @@ def test_records_in_plain_axes_are_those_of_the_sample() -> None:
     assert frame.to_axes[:, 0] == pytest.approx(ready.records.prior.line)
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", SPACES)
 def test_shares_follow_from_public_numbers_alone(name: str) -> None:
     """Those of a draw are those that `is_few` says of budget and n, of each kind of budget."""

@@ -89,6 +89,7 @@ def released(
     return mean(points, GDP(mu), domain=facts, manifold=space, plan=plan, noise=noise).outputs
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", SPACES)
 @given(data=st.data())
 @settings(max_examples=12)
@@ -107,6 +108,7 @@ def test_chunks_and_order_do_not_change_a_bit(name: str, data: st.DataObject) ->
         assert np.array_equal(released(points[order], name, plan), expected)
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     ("name", "ball"), [*((name, False) for name in SPACES[:3]), *((name, True) for name in SPACES)]
 )
@@ -142,6 +144,7 @@ def test_a_record_alone_is_what_it_is_among_others(name: str, ball: bool) -> Non
         assert size.min() > 0.0
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", SPACES[2:])
 def test_a_barycentre_does_not_depend_on_the_cuts(name: str) -> None:
     """The barycentre of chunks is that of an array, to the last bit."""
@@ -157,6 +160,7 @@ def test_a_barycentre_does_not_depend_on_the_cuts(name: str) -> None:
     assert np.array_equal(*(released(Cut(points, cut), name, single) for cut in ((), (9,))))
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", [*SPACES, "sphere"])
 def test_private_means_of_chunks_know_their_error(name: str) -> None:
     """`private_mean` takes chunks and a name, and compares with the mean of all records."""
@@ -181,6 +185,7 @@ def test_private_means_of_chunks_know_their_error(name: str) -> None:
     assert nonprivate.n == 40
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", SPACES)
 def test_one_chunk_at_a_time_is_in_memory(name: str) -> None:
     """A pass a step, and while a chunk is read at most the one before is still there."""
@@ -210,6 +215,7 @@ def test_few_records_are_held_and_many_come_in_chunks(monkeypatch: pytest.Monkey
         in_memory_if_few(MiscountedCut(points))
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("plan", [AdaptivePlan(), SinglePlan(statistic="barycentre")])
 @pytest.mark.parametrize("name", ["spd-log-euclidean", "hyperbolic"])
 def test_passes_that_differ_are_refused(name: str, plan: Plan) -> None:
@@ -236,6 +242,7 @@ def test_passes_that_differ_are_refused(name: str, plan: Plan) -> None:
                 released(kind(points, (5, 20)), name, plan)
 
 
+@pytest.mark.addons
 def test_an_iterator_is_refused() -> None:
     """What can be iterated over once gives nothing in the second pass."""
 
@@ -248,6 +255,7 @@ def test_an_iterator_is_refused() -> None:
         released(Once(points, (5, 20)), "hyperbolic", "auto")
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize("fault", ["nan", "shape", "none"])
 def test_chunks_are_checked_as_they_are_read(name: str, fault: str) -> None:

@@ -59,6 +59,7 @@ def images(n: int, seed: int) -> np.ndarray:
     return np.clip(levels + spread * rng.standard_normal((n, 28, 28)), 0, 255).astype(np.uint8)
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", SPD)
 @pytest.mark.parametrize("embedded", [False, True])
 def test_replacing_one_image_moves_the_mean_by_at_most_the_sensitivity(
@@ -258,6 +259,7 @@ def test_records_of_the_wrong_shape_or_without_numbers_are_refused(
         admit(points, domain=facts, manifold=MANIFOLDS[SPD[0]](k=5))
 
 
+@pytest.mark.addons
 def test_a_mechanism_without_hardened_noise_is_refused_by_the_lattice() -> None:
     """Asked for Laplace noise from a source of Gaussian noise: refused, not replaced."""
     facts, manifold = domain("oct5", height=28, width=28), MANIFOLDS[SPD[0]](k=5)
@@ -269,6 +271,7 @@ def test_a_mechanism_without_hardened_noise_is_refused_by_the_lattice() -> None:
         mean(describe(images(5, 1)), GDP(1.0), plan=SinglePlan(footpoint="all"), **args)
 
 
+@pytest.mark.addons
 def test_a_mean_whose_rounding_is_not_bounded_is_refused() -> None:
     """Hyperbolic records farther out than rounding was measured: refused before noise is drawn.
 

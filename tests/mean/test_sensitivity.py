@@ -40,6 +40,7 @@ def neighbours(manifold: Manifold, n: int, radius: float, seed: int) -> tuple[Po
     return manifold.exp(manifold.origin, tangent), manifold.exp(manifold.origin, other)
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(("name", "size", "radius"), CURVED)
 def test_bounds_on_positive_curvature(name: str, size: dict[str, int], radius: float) -> None:
     """Means move by at most Δ of the Laplace, gradients by at most Δ of kng, for n = 2 .. 6."""
@@ -72,6 +73,7 @@ def test_balls_too_large_are_refused(radius: float) -> None:
         convexity(radius, 1.0)
 
 
+@pytest.mark.addons
 def test_largest_radius() -> None:
     """The radius limit is π/4 on the unit sphere, π/8 on planar shapes, none on Hadamard."""
     assert largest_radius(MANIFOLDS["sphere"](dim=2)) == pytest.approx(math.pi / 4)
@@ -79,6 +81,7 @@ def test_largest_radius() -> None:
     assert math.isinf(largest_radius(MANIFOLDS["hyperbolic"](dim=3)))
 
 
+@pytest.mark.addons
 def test_chord() -> None:
     """Points of the sphere at distance s are 2·sin(s/2) apart in space, at most 2."""
     manifold = MANIFOLDS["sphere"](dim=2)
@@ -95,6 +98,7 @@ def embedded_sensitivity(name: str, k: int, n: int, radius: float) -> float:
     return frechet_sensitivity(Ball(radius, name), n, plan, family, MANIFOLDS[name](k=k))
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", SPD)
 def test_extrinsic_sensitivity_is_reached_and_the_printed_one_too_small(name: str) -> None:
     """One matrix moved across its ball: the mean moves by nearly Δ, and by more than 2(e^r − 1)/n.
@@ -113,6 +117,7 @@ def test_extrinsic_sensitivity_is_reached_and_the_printed_one_too_small(name: st
     assert moved > 2.0 * math.expm1(radius) / n
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", SPD)
 def test_extrinsic_bounds_are_not_exceeded(name: str) -> None:
     """Means of random and opposite matrices on the edge of the ball stay within the bound."""

@@ -110,6 +110,7 @@ def test_every_tuned_number_is_tried() -> None:
     assert own - NO_TRIAL == {number.constant for number in NUMBERS if not number.of_domain}
 
 
+@pytest.mark.addons
 def test_the_tool_imports_what_there_is() -> None:
     """Its parts are run by hand alone; each finds the names of the pipeline that it uses."""
     assert importlib.import_module("tests.tools.tuning.__main__").arguments

@@ -162,6 +162,7 @@ def test_the_smaller_envelope_is_used() -> None:
 # --- existence -----------------------------------------------------------------------------------
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     ("name", "size", "limit"),
     [

@@ -70,6 +70,7 @@ def test_spd2_radius_against_quadrature() -> None:
     assert stats.kstest(distance, lambda x: np.interp(x, radius, cdf / cdf[-1])).pvalue > P_VALUE
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     ("name", "size", "sigma"),
     [("spd-affine-invariant", {"k": 3}, 0.2), ("hyperbolic", {"dim": 2}, 0.4)],
@@ -103,6 +104,7 @@ def test_moments_against_importance_sampling(name: str, size: dict[str, int], si
         assert abs(mine.mean() - mean) < Z * math.hypot(mine.std() / math.sqrt(5000), spread)
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("sigma", [0.02, 0.2, 5.0])
 def test_sphere_against_quadrature(sigma: float) -> None:
     """On S² the output has the density restricted to the ball: distance to p0, and its height."""
@@ -127,6 +129,7 @@ def test_sphere_against_quadrature(sigma: float) -> None:
     assert np.all(error < Z * draws.points.std(axis=0) / 100.0 + 1e-4)
 
 
+@pytest.mark.addons
 def test_shapes_against_a_chain() -> None:
     """On planar shapes exact draws and a long chain agree in distance and gradient norm."""
     manifold, ball = MANIFOLDS["kendall"](landmarks=4), 0.3
@@ -150,6 +153,7 @@ def test_shapes_against_a_chain() -> None:
     assert walked.diagnostics.r_hat < 1.1
 
 
+@pytest.mark.addons
 def test_an_inexact_mean_does_not_move_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proposing around a point far off the mean costs acceptance, and leaves the law exact."""
     manifold, sigma = MANIFOLDS["hyperbolic"](dim=2), 0.3
@@ -166,6 +170,7 @@ def test_an_inexact_mean_does_not_move_the_law(monkeypatch: pytest.MonkeyPatch) 
         assert stats.ks_2samp(*pair).pvalue > P_VALUE
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     ("name", "size", "ball"),
     [
@@ -200,6 +205,7 @@ def test_acceptance(k: int, acceptance: float) -> None:
     assert draws.diagnostics.acceptance == pytest.approx(acceptance, abs=0.06)
 
 
+@pytest.mark.addons
 def test_the_ball_is_asked_for_and_enforced() -> None:
     """On positive curvature a radius is needed, below the limit, with every record inside."""
     manifold = MANIFOLDS["sphere"](dim=2)

@@ -19,6 +19,7 @@ WRAPPED = [(name, space) for name, space in CASES if MECHANISMS[name].wrapped]
 # --- the registry ---------------------------------------------------------------------------------
 
 
+@pytest.mark.addons
 def test_registry_is_complete() -> None:
     """The published mechanisms are there, under the names configs use, with a note each."""
     assert set(MECHANISMS) >= {
@@ -50,6 +51,7 @@ def test_calibration_agrees_with_refusal(name: str) -> None:
         assert str(caught.value) == reason
 
 
+@pytest.mark.addons
 def test_unknown_names_are_refused() -> None:
     """An unknown mechanism or sampler gives one line that lists what there is."""
     assert "must be one of ewl" in str(refusal("laplace", "pure", "sphere"))
@@ -69,6 +71,7 @@ def test_more_budget_less_noise(name: str) -> None:
         assert double == pytest.approx(2.0 * loose, rel=1e-12)
 
 
+@pytest.mark.addons
 def test_scales_are_those_of_the_papers() -> None:
     """σ = Δ/ε for wrapped and Riemannian Laplace, 2Δ/ε for kng (Δ/ε flat), Δ/μ for Gaussians."""
     ball: dict[str, Any] = {"sensitivity": 0.06, "manifold": SPACES["spd-affine-invariant"]}

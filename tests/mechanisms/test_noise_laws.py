@@ -52,6 +52,7 @@ def test_flat_laws(name: str, space: str, power: float, law: Any) -> None:
     assert draws.diagnostics.acceptance > 0.999
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", ["ewg", "ewl", "generalized-gaussian"])
 def test_tangent_coordinates(name: str) -> None:
     """Coordinates of the noise at the footpoint have their exact one-dimensional marginals."""
@@ -129,6 +130,7 @@ def test_affine_invariance() -> None:
         assert stats.ks_2samp(statistic_of(moved), statistic_of(direct)).pvalue > P_VALUE
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("space", ["spd-log-euclidean", "spd-affine-invariant", "hyperbolic"])
 def test_chain_and_exact_sampler_agree(space: str) -> None:
     """A chain of 2,000 steps has the law of the exact sampler, and reports its diagnostics."""
@@ -150,6 +152,7 @@ def test_chain_and_exact_sampler_agree(space: str) -> None:
     assert math.isnan(drawn.diagnostics.r_hat)
 
 
+@pytest.mark.addons
 def test_projected_laplace_is_the_projection() -> None:
     """The projected mechanism is the Euclidean one divided by its norm, draw by draw."""
     center = statistic("rl", "sphere")
@@ -162,6 +165,7 @@ def test_projected_laplace_is_the_projection() -> None:
     )
 
 
+@pytest.mark.addons
 def test_landmark_noise() -> None:
     """Before centring, every landmark moves by Gamma(2)·σ in a uniform direction of the plane."""
     manifold, mechanism = SPACES["kendall"], make("landmark-laplace", "kendall", sensitivity=1e-9)

@@ -68,6 +68,7 @@ def test_the_number_that_is_refused_is_the_last_that_is_useless_at_best(
     assert likely_verdict(larger, math.ceil(totals[3] / 3)).use != NOTHING
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     ("keys", "sizes", "refused"),
     [
@@ -121,6 +122,7 @@ def ask(ward: Ward, *more: str) -> int:
     return main([*tokens, "--data-root", ".", "--run-key", "2026-03-01", *more])
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("stream", ["", "[stream]\nhorizon = 9\n"], ids=["release", "stream"])
 def test_nothing_is_charged_for_79_persons_in_three_classes(
     tmp_path: Path,

@@ -95,6 +95,7 @@ def test_real_documents_fit_the_schema(
     assert released["night 5"]["classes"][0]["windows"]
 
 
+@pytest.mark.addons
 def test_the_command_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
     """What it prints is what the models say: made anew where they change, by this test's lines."""
     assert main(["schema"]) == 0

@@ -93,6 +93,7 @@ CHANGES = [as_it_is, other_images, other_title, other_reading, other_pattern, li
 CHANGES += [another_class, one_class_less]
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("second", ["", STREAM], ids=["release", "stream"])
 @pytest.mark.parametrize("first", ["", STREAM], ids=["release", "stream"])
@@ -112,6 +113,7 @@ def test_one_card_and_folder_has_one_population(
         assert ask(ward, "ward-7", second)
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("second", ["", STREAM], ids=["release", "stream"])
 @pytest.mark.parametrize("first", ["", STREAM], ids=["release", "stream"])
 def test_a_copy_of_the_images_is_told_to_their_owner_alone(
@@ -125,6 +127,7 @@ def test_a_copy_of_the_images_is_told_to_their_owner_alone(
     assert charges(ward) == {"ward-7": 1, "ward-8": 1, "ward-9": 0}
 
 
+@pytest.mark.addons
 def test_no_document_shows_what_is_declared(ward: Ward) -> None:
     """Neither the folder nor the card's file, nor what the ledger knows them by."""
     for stream in ("", STREAM):

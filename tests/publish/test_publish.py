@@ -169,6 +169,7 @@ def test_another_name_for_the_same_images_is_refused(ward: Path) -> None:
         release_once(told(ward, '"ward-7"', '"ward-8"'), book, ward)
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -437,6 +438,7 @@ def test_another_release_is_never_written_over(ward: Path) -> None:
     assert [path.read_bytes() for path in paths[:3]] == contents
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

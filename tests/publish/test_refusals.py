@@ -168,6 +168,7 @@ def spoil(folder: Path, file: bytes | None = None, which: int = 0) -> None:
         paths[which].write_bytes(file)
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(
     ("put", "pattern", "stream"),
     [
@@ -206,6 +207,7 @@ def flat(side: int) -> bytes:
 FILES = {"broken": b"no image", "large": large(12_000), "tiny": flat(1), "other size": flat(9)}
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("stream", ["", 'descriptor = "grid9"\n', STREAM])
 @pytest.mark.parametrize("pattern", ["{class}/*", "{person}/{class}/*"])
 def test_one_refusal_says_no_more_than_that(

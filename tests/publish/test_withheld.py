@@ -195,6 +195,7 @@ REGIONS: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("spoil", REGIONS.values(), ids=REGIONS)
 @pytest.mark.parametrize("how", ["all", "masked"])
 def test_no_mask_of_a_volume_is_told_of(
@@ -230,6 +231,7 @@ SPOILT: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("spoilt", SPOILT.values(), ids=SPOILT)
 def test_no_header_of_a_scan_is_told_of(
     ward: Path,
@@ -253,6 +255,7 @@ def test_no_header_of_a_scan_is_told_of(
     assert not re.search(r"1788|\(00..,0...\)|DICOM", said)
 
 
+@pytest.mark.addons
 def test_no_transfer_syntax_is_told_by_a_decoder(
     ward: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -286,6 +289,7 @@ REGION: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("spoilt", REGION.values(), ids=REGION)
 def test_no_region_of_a_scan_is_told_of(
     ward: Path,
@@ -320,6 +324,7 @@ BESIDE: dict[str, tuple[str, Callable[[Path], object]]] = {
 }
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize(("end", "spoil"), BESIDE.values(), ids=BESIDE)
 def test_no_mask_beside_a_scan_is_told_of(
     ward: Path,

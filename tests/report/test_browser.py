@@ -225,6 +225,7 @@ def test_pictures_without_scripts(opened: Any) -> None:
     assert "".join(root.itertext()) == drawn[1]
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("scripts", [True, False])
 def test_the_bar_stays_in_sight_and_leads_by_keyboard(
     show: Showing, site: Path, scripts: bool

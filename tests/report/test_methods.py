@@ -221,6 +221,7 @@ def kind_of(key: str, where: str) -> str:
     return next(name for name, kind in kinds if key in getattr(kind, where).model_fields)
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("name", [*OTHER_EXPERIMENT, *OTHER_SERIES])
 def test_an_experiment_that_is_told_otherwise_reads_otherwise(name: str) -> None:
     """Each setting of an experiment and of a series is in its paragraph."""
@@ -234,6 +235,7 @@ def test_an_experiment_that_is_told_otherwise_reads_otherwise(name: str) -> None
         assert ran(own | {"mechanisms": [other]}) != ran(own | {"mechanisms": [one]})
 
 
+@pytest.mark.addons
 def test_no_setting_of_an_experiment_is_left_out() -> None:
     """Every key of an experiment and of a series is changed above, and in tables every number."""
     kinds = EXPERIMENT_KINDS.values()

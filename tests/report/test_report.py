@@ -419,6 +419,7 @@ def test_a_figure_is_headed_by_its_axis(tmp_path: Path, x: str, value: str, name
     assert ("rror" in f"{drawn[0].title} {drawn[0].caption}") == (value == "error")
 
 
+@pytest.mark.addons
 def test_what_is_open_has_no_tick(tmp_path: Path) -> None:
     """What is not decided is marked as open, what is only told as told, neither as found true."""
     record = write_sample(tmp_path, images=False)
@@ -517,6 +518,7 @@ def test_plan_of_the_page_is_checked(tmp_path: Path) -> None:
         load_pages(path)["run"]
 
 
+@pytest.mark.addons
 def test_functions_of_add_ons_are_there() -> None:
     """What a page names in an add-on is found only when it is called."""
     text = resource("reports", "report.toml").read_text(encoding="utf-8")
@@ -525,6 +527,7 @@ def test_functions_of_add_ons_are_there() -> None:
     assert all(callable(pkgutil.resolve_name(name)) for name in names)
 
 
+@pytest.mark.addons
 def test_several_experiments_are_one_page_where_nothing_writes_an_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,6 +107,7 @@ def test_a_list_names_what_a_card_can_leave_out(
     assert sum(map(len, source.chunks())) == 3
 
 
+@pytest.mark.addons
 def test_where_nothing_can_be_used_all_is_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,6 +122,7 @@ def test_where_nothing_can_be_used_all_is_listed(
         assert len(checked(tmp_path, card, capsys, 2)) == 4
 
 
+@pytest.mark.addons
 def test_a_table_is_checked_to_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Rows that mean nothing are told by image, or by line; left out, the others are read."""
     rows = ["f,c,d"]
@@ -161,6 +163,7 @@ def test_a_table_is_checked_to_its_end(tmp_path: Path, capsys: pytest.CaptureFix
         open_dataset(tmp_path / "ward.toml", tmp_path)
 
 
+@pytest.mark.addons
 def test_nobody_hears_what_a_library_says_of_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -237,6 +240,7 @@ def test_a_damaged_array_file_is_named(tmp_path: Path, capsys: pytest.CaptureFix
     assert "is not a readable .npz (Bad CRC-32" in found["ward.npz"]
 
 
+@pytest.mark.addons
 def test_in_a_series_every_fault_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

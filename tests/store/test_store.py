@@ -120,6 +120,7 @@ def test_what_is_read_back_is_what_describe_gives(ward: Path) -> None:
         assert len(set(_cut(b"".join(stored.contents(label))))) == 100
 
 
+@pytest.mark.addons
 @pytest.mark.parametrize("workers", [None, in_turn])
 def test_a_pass_says_what_share_of_its_work_was_decoding(
     tmp_path: Path, workers: Callable[..., Any] | None

@@ -700,6 +700,8 @@ def draft_card(path: Path, root: Path | None = None) -> Draft:
         filter(scanned.get, scanned), key=lambda kind: (-len(scanned[kind]), kind == "folder")
     )
     if not kinds:
+        for kind in FILE_KINDS:
+            FILE_KINDS[kind]  # names the extra that would read others
         raise DatasetError(
             f"{path} holds no image that can be read ({', '.join(FORMATS)}, DICOM, NIfTI); name "
             "the folder they are in"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from covdp.datasets.cards import FORMATS
 from covdp.datasets.encoded import stored_bits
 from covdp.datasets.pictures import DEEP, opened
-from covdp.errors import ImageError
+from covdp.errors import ImageError, MissingError
 from covdp.registry import Registry
 
 HEADERS, PIXELS_READ = 20_000, 1_000
@@ -214,6 +214,7 @@ FILE_KINDS = Registry[FileKind](
     "file_kinds",
     {"folder": FileKind(tuple(chain.from_iterable(FORMATS.values())), "picture(s)", _picture)},
     word="kind of file",
+    fault=MissingError,
 )
 """Kind of card → the files that it reads."""
 

@@ -41,8 +41,10 @@ from covdp.datasets.source import (
     changed,
     file_state,
 )
-from covdp.errors import ImageError, image_error
+from covdp.errors import ImageError, MissingError, image_error, require_extra
 from covdp.progress import each_spending
+
+require_extra("nibabel", fault=MissingError)
 
 GZIP_RATIO = 1100
 """Bytes that one byte of a gzip file can unpack to, at most (1032, and its header)."""

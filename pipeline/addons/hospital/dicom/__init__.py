@@ -6,3 +6,7 @@ and windowed, where frames are, and the order of slices), ``pixels`` (stored val
 ``decoder`` (compressed frames, in a process of their own) and ``plugins`` (decoders that are asked
 for), ``masks``.
 """
+
+from covdp.errors import MissingError, require_extra
+
+require_extra("pydicom", fault=MissingError)

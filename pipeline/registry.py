@@ -42,7 +42,7 @@ class Address(NamedTuple):
     ----------
     module, attribute : str
     package : str
-        Distribution that brings it, with its version; "" for an add-on of covdp.
+        Distribution that brings it, with its version; "" for covdp itself.
     """
 
     module: str
@@ -106,6 +106,7 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
         self._places = {k: x for k, x in members.items() if isinstance(x, Address | Later)}
         self._members = {k: cast(Member, x) for k, x in members.items() if k not in self._places}
         self._first = tuple(members)
+        self._imported = dict[str, Member]()
         self._removed = set[str]()
 
     def __getitem__(self, name: str) -> Member:
@@ -119,9 +120,13 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
             For a member of another package that cannot be imported, or `fault` where an extra of
             covdp is missing: one line.
         """
-        if name not in self._members and name in self:
-            self._members[name] = self._load(name, self._place(name))
-        return self._members[name]
+        if name in self._removed:
+            raise KeyError(name)
+        if name in self._members:
+            return self._members[name]
+        if name not in self._imported:
+            self._imported[name] = self._load(name, self._place(name))
+        return self._imported[name]
 
     def __setitem__(self, name: str, member: Member) -> None:
         """Register a member for as long as the process lasts."""
@@ -137,7 +142,7 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over all names; nothing is imported."""
-        names = dict.fromkeys([*self._first, *self._elsewhere(), *self._members])
+        names = dict.fromkeys([*self._first, *self._addons(), *self._others(), *self._members])
         return iter([name for name in names if name not in self._removed])
 
     def __len__(self) -> int:
@@ -149,7 +154,7 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
         if name in self._removed:
             return False
         own = name in self._members or name in self._places or name in self._addons()
-        return own or name in self._elsewhere()
+        return own or name in self._others()
 
     def own(self) -> set[str]:
         """Return the names that are not of other packages; these are not even looked for."""
@@ -186,7 +191,7 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
             Name of a member.
         """
         place = self._places.get(name) or self._addons().get(name)
-        if name in self._members or not isinstance(place, Address):
+        if name in self._members or name in self._imported or not isinstance(place, Address):
             return None
         return f"{place.module}:{place.attribute}"
 
@@ -199,9 +204,10 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
         return self.loaded().items()
 
     def loaded(self, names: Iterable[str] | None = None) -> dict[str, Member]:
-        """Return members that can be imported, all or those named, and warn of the others once.
+        """Return members that can be imported, all or those named; warn once of packages' others.
 
-        An add-on whose extra is missing is left out without a warning: nobody has asked for it.
+        Others are those that cannot be imported, and those with a name of ours. An add-on whose
+        extra is missing is left out without a warning: nobody has asked for it.
 
         Parameters
         ----------
@@ -213,23 +219,35 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
             try:
                 loaded[name] = self[name]
             except CovdpError as error:
-                if getattr(self._place(name), "package", ""):
-                    warnings.warn(f"{error}; it is left out", MemberWarning, stacklevel=3)
-                    self._removed.add(name)
+                place = self._place(name)
+                if isinstance(place, Later):  # its own file is at fault
+                    raise
+                if place.package:
+                    self._leave_out(name, str(error))
+        for name in self.own() & self._others().keys():
+            package = self._others()[name].package
+            self._leave_out(name, f"{self._word} {name!r} of package {package} has a name of ours")
         return loaded
+
+    def _leave_out(self, name: str, why: str) -> None:
+        """Leave out a member of a package, with a warning, for as long as the process lasts."""
+        warnings.warn(f"{why}; it is left out", MemberWarning, stacklevel=4)
+        del self._others()[name]
 
     def _addons(self) -> Mapping[str, Any]:
         """Return the addresses of members of covdp's add-ons, by name."""
         return _of_addons().get(self.name, {})
 
-    def _elsewhere(self) -> Mapping[str, Any]:
-        """Return the addresses of add-ons and of other packages, by name."""
-        ours, others = self._addons(), _of_packages().get(self.name, {})
-        return {**ours, **{name: place for name, place in others.items() if name not in ours}}
+    def _others(self) -> dict[str, Address]:
+        """Return the addresses of members of other packages, by name."""
+        return _of_packages().setdefault(self.name, {})
 
     def _place(self, name: str) -> Any:
-        """Return where a member is that is not imported yet."""
-        return self._places.get(name) or self._elsewhere()[name]
+        """Return where a member is that is not imported yet: ours come first."""
+        for places in (self._places, self._addons()):
+            if name in places:
+                return places[name]
+        return self._others()[name]
 
     def _load(self, name: str, address: Address | Later | Member) -> Member:
         """Import a member."""
@@ -296,11 +314,11 @@ def _of_addons() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def _of_packages() -> dict[str, dict[str, Any]]:
+def _of_packages() -> dict[str, dict[str, Address]]:
     """Return registry → name → address, of installed packages; to look takes some 0.03 s."""
     from importlib.metadata import entry_points
 
-    found = dict[str, dict[str, Any]]()
+    found = dict[str, dict[str, Address]]()
     for point in entry_points(group=ENTRY_POINTS):
         registry, _, name = point.name.partition(".")
         dist = point.dist

@@ -24,7 +24,7 @@ from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from covdp.cli.streams import complain, open_streams, settle_streams
 from covdp.errors import CovdpError, MemberWarning, missing_extra, one_line, printable
@@ -49,6 +49,8 @@ FREE = f"{ANEW}; a release that was paid costs nothing under its run key"
 """The way on after it; and that after a command which pays."""
 DONE = "print elsewhere; what the command has written to files or charged stands"
 """The way out where a result cannot be printed."""
+FORMAT_WARNING = warnings.formatwarning
+"""Python's own format of a warning."""
 atexit.register(gc.freeze)  # at the end Python would look through all that is there, for 0.3 s
 
 
@@ -68,7 +70,7 @@ def main(tokens: list[str] | None = None) -> int:
     # threads of ours use all cores: those of BLAS, for small matrices, make a run a quarter slower
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     open_streams()
-    warnings.showwarning = _show_warning
+    warnings.formatwarning = _format_warning
     warnings.filterwarnings("ignore", module="pydicom")  # which may quote a header
     logging.getLogger("pydicom").setLevel(logging.CRITICAL)
 
@@ -89,19 +91,13 @@ def main(tokens: list[str] | None = None) -> int:
         settle_streams()
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: object = None,
-    line: str | None = None,
-) -> None:
-    """Show a warning about a package's member as one line, others as Python does."""
+def _format_warning(
+    message: Warning | str, category: type[Warning], *where: Any, **more: Any
+) -> str:
+    """Return a warning about a package's member as one line of covdp, others as Python has them."""
     if issubclass(category, MemberWarning):
-        complain(str(message))
-    else:
-        print(warnings.formatwarning(message, category, filename, lineno), file=sys.stderr)
+        return f"covdp: {one_line(str(message))}\n"
+    return FORMAT_WARNING(message, category, *where, **more)
 
 
 def _run(tokens: list[str]) -> int:

@@ -176,17 +176,6 @@ def _paid(runs: Sequence[PublishedRun]) -> tuple[int, int]:
     return runs[-1].document.account.releases, runs[-1].place
 
 
-def read_alone(document: Document) -> Series:
-    """Return a release as the only one of its series.
-
-    Parameters
-    ----------
-    document : Document
-        Document of the release.
-    """
-    return _series([PublishedRun(1, document, b"")])
-
-
 def _series(runs: Sequence[PublishedRun]) -> Series:
     """Return the series of some documents, in order."""
     settings, documents = runs[-1].document.settings, [run.document for run in runs]

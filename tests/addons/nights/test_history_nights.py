@@ -13,7 +13,6 @@ from covdp.addons.nights.certainty import mean_certainty
 from covdp.addons.nights.history import (
     NARROWER,
     Series,
-    read_alone,
     read_history,
     window_bias,
     window_means,
@@ -45,7 +44,7 @@ from covdp.mean import NoisyMoments
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
 from covdp.publish import read_terms
-from covdp.publish.readings import CLIPPED, Mean, mean_of, stated_bias
+from covdp.publish.readings import CLIPPED, Mean, mean_of, reader_of, stated_bias
 from covdp.report import build_release_report
 from covdp.report.release_page import verdict
 from tests.addons.nights.pages import marks, tables, words
@@ -122,8 +121,10 @@ def test_a_night_and_the_history_state_the_same_bands(results: list[bytes], seri
     """The page of the last night reads its document alone, and says what the history says of it."""
     last = series.runs[-1]
     assert any(one.low is not None for row in last.classes for one in row.readings)
-    alone = read_alone(documents_of(results)[-1]).runs[-1]
-    for one, other in zip(alone.classes, last.classes, strict=True):
+    document = documents_of(results)[-1]
+    reader = reader_of(document.settings)  # as the page of a release has it
+    assert reader is not None
+    for one, other in zip(map(reader.read, document.classes), last.classes, strict=True):
         assert (one.n, one.usable) == (other.n, other.usable)
         assert [read[1:] for read in one.readings] == [read[1:] for read in other.readings]
 
@@ -264,8 +265,9 @@ def test_a_stream_that_follows_is_read_by_itself(results: list[bytes]) -> None:
         for row in document.classes:
             row.joined = estimate_part(before)
         assert (joined(document) is not None) == shown
-        (run,) = read_alone(document).runs
-        for row, one in zip(document.classes, run.classes, strict=True):
+        reader = reader_of(document.settings)
+        assert reader is not None
+        for row, one in zip(document.classes, map(reader.read, document.classes), strict=True):
             assert (one.n, one.usable) == (row.n, False)
             assert all(reading.value is None for reading in one.readings)
 

@@ -1,6 +1,7 @@
 """What a descriptor is. Next on the path: `images` and `volumes`, the known ones, then `describe`.
 
-To add your own, write one file with its kernel and its `Descriptor`, and name it in `describe`:
+To add your own, write one file with its kernel and its `Descriptor`, and register it by an entry
+point (`covdp.registry`):
 
 - `kernel(images, masks, moments)` receives C-contiguous uint8 images (n, h, w, channels), or
   volumes (n, d, h, w, 1), and zeroed moments (n, k + 1, k + 1); it adds Σ_x (1, φ)(1, φ)ᵀ into
@@ -8,8 +9,8 @@ To add your own, write one file with its kernel and its `Descriptor`, and name i
   depends on one image alone. Masks are uint8 of the images' shape without channels, or of length 0:
   the sum is over pixels where they are 1, or over all. Filters see the whole image. `kernels` holds
   the parts: padded strips, exact derivatives, exact and float sums; `oct5_moments` there is a model
-  of forty lines of code. `describe` runs kernels on threads: ``threads.compiled`` makes them fast
-  and releases the interpreter lock, plain NumPy works too.
+  of forty lines of code. `describe` runs kernels on threads: `covdp.parallel.compiled` makes them
+  fast and releases the interpreter lock, plain NumPy works too.
 - `ranges` and `norm_bound` are what every privacy scale rests on: give them with their proof.
 - `meanings` are for readers, `reference` for the tests, which compare the kernel with it.
 - `filters` says for readers how derivatives are computed; leave it out where there are none.

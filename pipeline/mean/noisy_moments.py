@@ -793,8 +793,9 @@ def posterior_update(
         return mean, covariance
     if observed.size == observed.shape[-1]:  # doubles hold nothing of a belief beside such noise
         return np.zeros_like(observed), np.broadcast_to(prior_cov, noise.shape)
-    known = np.broadcast_to(prior_cov, noise.shape)
-    rows = [posterior_update(*row) for row in zip(observed, noise, known, strict=True)]
+    each = observed.shape + observed.shape[-1:]  # one of all repetitions is that of each
+    both = np.broadcast_to(noise, each), np.broadcast_to(prior_cov, each)
+    rows = [posterior_update(*row) for row in zip(observed, *both, strict=True)]
     return np.stack([mean for mean, _ in rows]), np.stack([covariance for _, covariance in rows])
 
 

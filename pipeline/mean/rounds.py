@@ -564,7 +564,7 @@ def _ended(
     square = np.trace(source.belief, axis1=-2, axis2=-1) + line**2 + rest**2
     if not source.plan.moment:
         moments = replace(moments, moment=None)
-    return np.minimum(np.sqrt(square), model.feasible_set.diameter), moments
+    return np.fmin(np.sqrt(square), model.feasible_set.diameter), moments  # where doubles end, too
 
 
 def is_few(budget: Budget, n: int, prior: Prior) -> bool:

@@ -619,5 +619,27 @@ def test_no_noise_is_so_wide_that_a_mean_fails(name: str, labels: Labels) -> Non
             def script(step: int, length: int, sizes: FloatArray = sizes) -> FloatArray:
                 return sizes[step] * rng.choice(sides, length) * rng.random(length)  # noqa: B023
 
-            (drawn,) = draw_each([prepared], GDP(mu), noise=[Probe((script,))], size=1).each
-            assert np.isfinite(drawn.outputs).all()
+            for many in (1, 3):  # of several the first alone is wide
+                scripts = (script, random_script(1, 0.3), random_script(2, 0.3))[:many]
+                found = draw_each([prepared], GDP(mu), noise=[Probe(scripts)], size=many)
+                assert found.predicted_error is not None
+                for values in (found.outputs, found.predicted_error):
+                    assert len(values) == many
+                    assert np.isfinite(values).all()
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_no_error_is_predicted_beyond_what_the_region_is_wide(name: str) -> None:
+    """No mean is farther from any other: with little noise less is predicted, with much just that.
+
+    Whatever is released: a document holds no error that is no number.
+    """
+    manifold, facts, candidates = setting(name)
+    ready = adaptive(candidates[:5], domain=facts, manifold=manifold)
+    widest = ready.records.feasible_set.diameter
+    for mu, size, most in ((5.0, 0.02, False), (1e-6, 1e6, True), (5.0, 1e300, None)):
+        probe = Probe((random_script(1, size),) * 3)
+        predicted = draw_each([ready], GDP(mu), noise=[probe], size=3).predicted_error
+        assert predicted is not None
+        assert (predicted <= widest).all()
+        assert most is None or ((predicted == widest) == most).all()

@@ -231,7 +231,7 @@ def in_markdown(released: Document, page: Path) -> str:
     page : Path
         Path of the page.
     """
-    settings, account = released.settings, released.account
+    settings, account = released.settings, released.paid
     symbol = letter(account.definition)
     paid = f"{symbol} = {digits_up(account.charged, 6)}"
     left = f"{symbol} = {digits_down(account.left, 6)}"

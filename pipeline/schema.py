@@ -365,7 +365,9 @@ class Document(BaseModel):
     title: Name
     settings: SettingsPart
     statement: list[tuple[Name, Sentence]] = Field(description="titles and texts")
-    account: AccountPart
+    account: AccountPart | None = Field(
+        description="null of a document that Python drew, which no ledger paid"
+    )
 
     if TYPE_CHECKING:
 
@@ -378,6 +380,22 @@ class Document(BaseModel):
         """Plan by which records are held back; None where none are."""
         return None
 
+    @property
+    def paid(self) -> AccountPart:
+        """The account right after the charge.
+
+        Raises
+        ------
+        ConfigError
+            Of a document that Python drew.
+        """
+        if self.account is None:
+            raise ConfigError(
+                f"{self.settings.name} was drawn in Python and no ledger paid it; take a document "
+                "that `covdp release` committed"
+            )
+        return self.account
+
     def price_in_words(self, paid: str, left: str) -> list[str]:
         """Return what it cost and what was left then, line by line.
 
@@ -388,7 +406,7 @@ class Document(BaseModel):
         left : str
             Words for what was left after it.
         """
-        return [f"Paid: {paid}. Left: {left}, {self.account.releases_left} more like this."]
+        return [f"Paid: {paid}. Left: {left}, {self.paid.releases_left} more like this."]
 
     @property
     def progress(self) -> str:

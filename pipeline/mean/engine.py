@@ -20,7 +20,7 @@ from covdp.geometry import Manifold, Point, chart_of, find_manifold
 from covdp.mean.plan import STEP_NAMES, AdaptivePlan, Plan, SinglePlan, choose_plan
 from covdp.mean.public_model import Domain, default_prior
 from covdp.mean.records import Records, admit
-from covdp.mean.release import LabelsWord, NonPrivate, Release, read_labels
+from covdp.mean.release import Drawing, LabelsWord, NonPrivate, Release, read_labels
 from covdp.mean.rounds import default_shares, draw_rounds
 from covdp.mean.single import (
     DrawnFootpoints,
@@ -466,14 +466,24 @@ def private_mean(
     records = admit(parts_of(points).map(check), domain=domain, manifold=space, labels=class_labels)
     prepared = prepare(records, choose_plan(plan, budget.name), rng=noise.rng)
     release, distance = draw(prepared, budget, noise=noise)
+    truth = _nonprivate(records, release, distance, space)
+    n = None if class_labels.secret else records.n
+    drawing = Drawing(budget, domain, prepared.plan, class_labels, n, hardened=noise.rng is None)
+    return release._replace(drawing=drawing), truth
+
+
+def _nonprivate(
+    records: Records, release: Release, distance: FloatArray | None, space: Manifold
+) -> NonPrivate:
+    """Return the exact mean, and the error of the first private one."""
     if records.n == 0:
-        return release, NonPrivate(np.full(space.point_shape, math.nan), math.nan, math.nan, 0)
+        return NonPrivate(np.full(space.point_shape, math.nan), math.nan, math.nan, 0)
     true = records.frechet
     point = records.on_manifold(true.point)
     if distance is None:
         distance = space.dist(point, release.points)
     error = float(distance[0]) if np.isfinite(distance[0]) else math.nan
-    return release, NonPrivate(point, true.gradient_norm, error, records.n)
+    return NonPrivate(point, true.gradient_norm, error, records.n)
 
 
 def _check_types(

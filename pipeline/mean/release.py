@@ -61,9 +61,9 @@ of itself moves a mean by that share of its way from there.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,9 +73,12 @@ from covdp.errors import ConfigError
 from covdp.geometry import Manifold, Point, chart_of, to_chart
 from covdp.geometry.charts import Chart
 from covdp.mean.noisy_moments import NoisyMoments
+from covdp.mean.plan import Plan
+from covdp.mean.public_model import Domain
 from covdp.mean.sums import NORM, PER_UNIT
 from covdp.mechanisms import Diagnostics
 from covdp.privacy import Budget
+from covdp.registry import Registry, at
 
 LabelsWord: TypeAlias = Literal["secret", "public"]
 """Words that say to a door if classes are secret."""
@@ -329,6 +332,37 @@ class Step(NamedTuple):
     sigma: float
 
 
+class Drawing(NamedTuple):
+    """Public settings of a mean that Python drew.
+
+    Attributes
+    ----------
+    budget : Budget
+        Budget in all.
+    domain : Domain
+        Public bound on the records.
+    plan : Plan
+        Plan of spending.
+    labels : Labels
+        Public facts of the classes.
+    n : int or None
+        Number of records; None where it is secret.
+    hardened : bool
+        True if the noise is that of releases, False if a generator of NumPy drew it.
+    """
+
+    budget: Budget
+    domain: Domain
+    plan: Plan
+    labels: Labels
+    n: int | None
+    hardened: bool
+
+
+WRITERS = Registry[Any]("writers", {"document": at("covdp.publish.drawn:drawn_document")})
+"""Functions that write a release; they know more of the house than the heart does."""
+
+
 class Release(NamedTuple):
     """Private means, free to leave.
 
@@ -361,6 +395,8 @@ class Release(NamedTuple):
         Private footpoints of a single plan, one a draw; None for a public one.
     expected_square : float or None
         Exact expectation of the squared distance to the mean, where the law gives it.
+    drawing : Drawing or None
+        Settings of a mean that `covdp.private_mean` drew; None of any other.
 
     Examples
     --------
@@ -392,6 +428,7 @@ class Release(NamedTuple):
     class_size: ReleasedCount | None = None
     footpoint: Point | None = None
     expected_square: float | None = None
+    drawing: Drawing | None = None
 
     def __repr__(self) -> str:
         """Show what was released in five lines."""
@@ -484,6 +521,60 @@ class Release(NamedTuple):
     def sigma(self) -> float:
         """Standard deviation σ of the noise of the last step."""
         return self.steps[-1].sigma
+
+    def to_document(
+        self,
+        class_name: str = "all images",
+        others: "Mapping[str, Release] | None" = None,
+        *,
+        name: str = "python",
+        unit: Literal["image", "person"] = "image",
+    ) -> dict[str, Any]:
+        """Return a document of the first mean, which ``covdp compare`` reads; no ledger paid it.
+
+        Parameters
+        ----------
+        class_name : str
+            Name of the class.
+        others : mapping of str to Release, optional
+            Releases of further classes, by the name of the class, drawn with the same settings.
+        name : str
+            Name of the release, and of its population.
+        unit : {"image", "person"}
+            Meaning of one record: an image, or all images of a person in a class.
+
+        Returns
+        -------
+        dict
+            JSON values of the document; its ``account`` is None.
+
+        Raises
+        ------
+        ConfigError
+            For a release that `covdp.private_mean` did not draw, of a domain that is not a
+            descriptor's, of a budget of two numbers, on another manifold than one of covariance
+            matrices, and of classes that were drawn with other settings.
+
+        Examples
+        --------
+        >>> import json
+        >>> import numpy as np
+        >>> from covdp import GDP, describe, domain, open_dataset, private_mean
+        >>> release, _ = private_mean(
+        ...     describe(next(open_dataset("tiles").chunks(label=0)), "oct5"),
+        ...     GDP(1.0),
+        ...     domain=domain("oct5", height=28, width=28),
+        ...     manifold="spd-log-euclidean",
+        ...     rng=np.random.default_rng(0),
+        ... )
+        >>> document = release.to_document("camera")
+        >>> document["account"] is None, document["settings"]["noise"]
+        (True, 'float')
+        >>> text = json.dumps(document)
+        """
+        write, releases = WRITERS["document"], {class_name: self, **(others or {})}
+        document: dict[str, Any] = write(releases, name, unit)
+        return document
 
 
 class NonPrivate(NamedTuple):

@@ -5,6 +5,7 @@
                (redact: what is not stated of images)
     document   those bytes: what they say, and the file (their schema: `covdp.schema`)
     readings   what a document says in terms, with bands
+    drawn      documents of means that Python drew, which no ledger paid
 
     preview    images as they enter, and what a release would do: in the clear, for their owner
 

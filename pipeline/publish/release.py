@@ -285,21 +285,44 @@ def private_part(points: Batches, public: PublicFacts, label: int, name: str) ->
         labels=config.labels,
         total=public.total,
     )
+    return class_part(drawn, config.cost, points.n, label, name, hardened=config.hardened)
+
+
+def class_part(
+    drawn: Release, cost: Budget, n: int | None, label: int, name: str, *, hardened: bool
+) -> ClassPart:
+    """Return the first mean of a release as a document has it.
+
+    Parameters
+    ----------
+    drawn : Release
+        Private mean of the class.
+    cost : Budget
+        Budget of the draw.
+    n : int or None
+        Number of records, which is stated only if it is public.
+    label : int
+        Label of the class.
+    name : str
+        Name of the class.
+    hardened : bool
+        True if the source of noise certifies ρ.
+    """
     count = drawn.class_size
     rhos = drawn.rhos[0].tolist()
     error = drawn.expected_error if drawn.predicted_error is None else drawn.predicted_error[0]
     return ClassPart.model_construct(
         label=label,
         class_name=name,
-        n=points.n if count is None else int(count.shown[0]),
+        n=n or 0 if count is None else int(count.shown[0]),
         n_sd=0.0 if count is None else float(count.sd[0]),
         point=drawn.point,
         coordinates=drawn.coordinates,
-        manifold_name=config.manifold,
+        manifold_name=drawn.manifold.name,
         observed=observed_moments(drawn),
-        mu=config.cost.mu if isinstance(config.cost, GDP) else None,
+        mu=cost.mu if isinstance(cost, GDP) else None,
         predicted_error=None if error is None else float(error),
-        rho=math.fsum(rhos) if config.hardened else None,
+        rho=math.fsum(rhos) if hardened else None,
         costs=cost_rows(drawn.steps, rhos),
     )
 

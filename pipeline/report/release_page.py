@@ -120,7 +120,7 @@ def promised(document: Document) -> dict[str, Any]:
     document : Document
         Document of a release or a night.
     """
-    settings, account, is_safe = document.settings, document.account, document.settings.is_safe
+    settings, account, is_safe = document.settings, document.paid, document.settings.is_safe
     spent = budget_from(account.definition, account.spent)
     here, together = (f"{best_test(x, is_safe)} %" for x in (settings.promise, spent))
     rhos = [

@@ -173,7 +173,7 @@ def read_history(population: str, results: Iterable[bytes]) -> tuple[tuple[Serie
 
 def _paid(runs: Sequence[PublishedRun]) -> tuple[int, int]:
     """Return when a series was paid last: by how many charges its account states, then by place."""
-    return runs[-1].document.account.releases, runs[-1].place
+    return runs[-1].document.paid.releases, runs[-1].place
 
 
 def _series(runs: Sequence[PublishedRun]) -> Series:

@@ -184,7 +184,7 @@ def history_methods(history: History) -> Methods:
             sentences["data"] = f"the last of {count} releases is " + sentences["data"]
         slots[f"{last.settings.name} ({place})"] = sentences
     latest = history.series[0].runs[-1].document
-    account, more = latest.account, word("analysis", "history")
+    account, more = latest.paid, word("analysis", "history")
     spent = f"{letter(account.definition)} = {digits_up(account.spent, 6)}"
     more += f". The account had then paid for {spent}"
     return methods(slots, more=more, version=latest.settings.version)

@@ -69,6 +69,7 @@ from covdp.mean import NoisyMoments
 from covdp.mean.noisy_moments import WeighedParts
 from covdp.privacy import budget_from
 from covdp.schema import (
+    AccountPart,
     Basis,
     Coordinates,
     Count,
@@ -337,6 +338,7 @@ class NightDocument(Document):
     what: ClassVar[str] = "document of a night of a stream"
     counted: ClassVar[tuple[str, ...]] = ("tonight", "so far")
 
+    account: AccountPart
     night: Count
     horizon: Count
     coefficient_norm: Size

@@ -123,7 +123,7 @@ class DocumentSet(NamedTuple):
 
     @property
     def doubt(self) -> str:
-        """Classes left out, and error where people may be in more than one; "" if none."""
+        """Classes left out, documents unpaid, and error of people in several; "" if none."""
         nights = next(filter(None, (part.nights for part in self.documents)), "")
         reasons = {
             "not all of them have such a class": self.alone,
@@ -134,6 +134,8 @@ class DocumentSet(NamedTuple):
             for reason, names in reasons.items()
             if names
         ]
+        if unpaid := [part.name for part in self.documents if part.document.account is None]:
+            doubts.append(f"Drawn in Python, and paid by no ledger: {', '.join(unpaid)}.")
         if self.shared:
             doubts.append(
                 f"More than one of them is about the population {', '.join(self.shared)}. If the "

@@ -10,6 +10,7 @@ import pytest
 from sample_documents import night_class_of
 from sample_history import draw_nights
 
+from covdp import GDP, describe, domain, open_dataset, private_mean
 from covdp.addons.partners.coordinates import common_coordinates
 from covdp.cli import main
 from covdp.inference import combine, two_sample
@@ -180,3 +181,25 @@ def test_nights_are_compared_and_combined(
     paths[0].write_text(json.dumps(forged))
     assert main(["compare", *files]) == 2
     assert "certainty.parts.0.vector has length 14, not 15" in capsys.readouterr().err
+
+
+def test_what_python_drew_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As releases are, with a line that says so; a release beside it is not meant."""
+    tiles, bound = open_dataset("tiles"), domain("oct5", height=28, width=28)
+    paths = []
+    for seed in (1, 2):
+        release, _ = private_mean(
+            describe(next(tiles.chunks(label=0)), "oct5"),
+            GDP(1.0),
+            domain=bound,
+            manifold="spd-log-euclidean",
+            rng=np.random.default_rng(seed),
+        )
+        path = tmp_path / f"{seed}.json"
+        path.write_text(json.dumps(release.to_document("ihc", name=f"python {seed}")))
+        paths.append(str(path))
+    for command in ("compare", "combine"):
+        assert main([command, *paths, "--out", str(tmp_path / command)]) == 0
+        told = capsys.readouterr()
+        assert "Drawn in Python, and paid by no ledger: python 1, python 2." in told.err
+        assert "no ledger paid it" in (tmp_path / command / f"{command}.html").read_text()

@@ -6,8 +6,11 @@ one that ends with the flow.
 """
 
 import logging
+import os
 import signal
 import sys
+import time
+from collections import Counter
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -31,6 +34,16 @@ from .experiment import BEGUN, experiments, flow_of
 
 SERVER_SECONDS = 10.0
 """Seconds that a server may take to say that it is there."""
+STEPS = {
+    "download": "images are on disk",
+    "describe": "each image is a covariance matrix",
+    "verify_bound": "no image is farther than the proven bound",
+    "select_footpoint": "footpoints of {} means are drawn, for their share of the budget",
+    "release": "{} private means are drawn, one of each class by each mechanism",
+    "write_results": "results are written",
+    "write_report": "the report is written",
+}
+"""Words for a task that is done, by its name, with how often it was done."""
 
 app = App(name="python -m flows", help_format="markdown", version_flags=[])
 
@@ -82,6 +95,12 @@ def run(
     )
     require_server()
     quiet_known_errors()
+    if (
+        len(configs) == 1
+        and not PREFECT_API_URL.value()
+        and "PREFECT_LOGGING_LEVEL" not in os.environ
+    ):
+        log_in_words()
     if len(configs) > 1:
         datasets = () if dataset is None else (dataset,)
         page = experiments(names, datasets, **on_images, **changes)
@@ -132,6 +151,32 @@ def quiet_known_errors() -> None:
 
     for name in ("prefect.flow_runs", "prefect.task_runs"):
         logging.getLogger(name).addFilter(without_traceback)
+
+
+def log_in_words() -> None:
+    """Print one line a step in place of Prefect's log, of which warnings and errors stay."""
+    done = Counter[str]()
+    began = ended = time.monotonic()
+
+    def in_words(record: logging.LogRecord) -> bool:
+        nonlocal began, ended
+        name, said = getattr(record, "task_name", None), record.getMessage()
+        if record.levelno > logging.INFO or (name and not said.startswith("Finished")):
+            return True  # a retry, too
+        if name not in done:  # the last step is over, or the flow begins
+            for step, times in done.items():
+                words = STEPS.get(step, step).format(times)
+                print(f"✓ {words} ({ended - began:.1f} s)", file=sys.stderr)
+            began = ended if done else time.monotonic()
+            done.clear()
+        if name is not None:
+            done[name] += 1
+            ended = time.monotonic()
+        return False
+
+    for logger in ("prefect", "prefect.flow_runs", "prefect.task_runs"):
+        logging.getLogger(logger).addFilter(in_words)
+    print("Prefect starts a server, which ends with the flow", file=sys.stderr)
 
 
 def interrupted() -> None:

@@ -113,7 +113,7 @@ def test_python_m_flows_writes_what_the_command_writes(
         stderr=subprocess.PIPE,
         text=True,
         cwd=project_root(),
-        env={**os.environ, "PREFECT_HOME": str(home)},
+        env={**os.environ, "PREFECT_HOME": str(home), "PREFECT_LOGGING_LEVEL": "INFO"},
     ) as process:
         assert process.stdout
         assert process.stderr
@@ -155,6 +155,39 @@ def test_python_m_flows_writes_what_the_command_writes(
     assert (out / "report.html").as_uri() in left["report-main-tiles"][1]
 
 
+def test_steps_are_told_in_words(
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A line a step, with how many there were, in place of Prefect's; what went wrong stays."""
+    from flows.__main__ import log_in_words
+
+    tasks, flow = map(logging.getLogger, ("prefect.task_runs", "prefect.flow_runs"))
+    with monkeypatch.context() as patch:
+        for logger in (tasks, flow, logging.getLogger("prefect")):
+            for name, value in {"filters": [], "handlers": [caplog.handler], "level": 20}.items():
+                patch.setattr(logger, name, value)
+            patch.setattr(logger, "propagate", False)
+        log_in_words()
+        flow.info("Beginning flow run")
+        tasks.info("Task run failed: retry 1/3 begins in 2 s", extra={"task_name": "download"})
+        steps = ["download", "describe", *["release"] * 6, "write_report"]
+        for step in steps:
+            tasks.info("Finished in state Completed()", extra={"task_name": step})
+        tasks.error("Finished in state Failed()", extra={"task_name": "write_report"})
+        flow.info("Finished in state Completed()")
+    told = re.sub(r" \(\d+\.\d s\)", "", capsys.readouterr().err).splitlines()
+    assert told == [
+        "Prefect starts a server, which ends with the flow",
+        "✓ images are on disk",
+        "✓ each image is a covariance matrix",
+        "✓ 6 private means are drawn, one of each class by each mechanism",
+        "✓ the report is written",
+    ]
+    assert [record.levelname for record in caplog.records] == ["INFO", "ERROR"]
+
+
 @pytest.mark.slow
 def test_ctrl_c_ends_python_m_flows(tmp_path: Path, prefect_database: Path) -> None:
     """One line and exit code 130; the run has crashed, and the server has gone."""
@@ -164,7 +197,7 @@ def test_ctrl_c_ends_python_m_flows(tmp_path: Path, prefect_database: Path) -> N
         stderr=subprocess.PIPE,
         text=True,
         cwd=project_root(),
-        env={**os.environ, "PREFECT_HOME": str(tmp_path)},
+        env={**os.environ, "PREFECT_HOME": str(tmp_path), "PREFECT_LOGGING_LEVEL": "INFO"},
         start_new_session=True,
     ) as process:
         assert process.stderr

@@ -70,7 +70,7 @@ app = App(
     help="Differentially private mean covariance descriptors of medical images.",
     version=version,
     help_format="plaintext",  # of markdown the import alone takes 0.1 s
-    help_epilogue="Start with `covdp card FOLDER`, or with `covdp run`, which brings images.",
+    help_epilogue="Start with `covdp run`, which brings images, or with `covdp card FOLDER`.",
 )
 
 
@@ -112,9 +112,10 @@ COMMANDS = Registry[Callable[..., None]](
 )
 """Name → what it does, imported when it is asked for."""
 HELP = {
-    "On private images": "card start check plan release serve ledger status describe",
+    "Begin": "run card start",
+    "On private images": "check plan release serve ledger status describe",
     "On releases": "history compare combine match harmonise schema",
-    "On public images": "run reproduce report audit",
+    "On public images": "reproduce report audit",
     "What there is": "datasets descriptors mechanisms",
     "The program itself": "completion --help --version",
 }

@@ -34,8 +34,8 @@ class Overrides:
         Repetitions, in place of the experiment's; a series with a number of its own keeps it where
         it is smaller.
     runner
-        Workers on classes side by side: threads, as `run` has them, processes, as `reproduce` has
-        them, dask, or the address of a Dask scheduler.
+        Workers of classes: `threads`, as of `run`, `processes`, as of `reproduce`, `dask`, or the
+        address of a Dask scheduler.
     """
 
     dataset: str | None = None

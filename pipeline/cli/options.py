@@ -77,8 +77,8 @@ class Printing:
         bool,
         _flag(
             ("--verbose", "-v"),
-            help="Print more: all columns; steps and their times also where there is no terminal, "
-            "but in a release.",
+            help="Print all columns. Print steps and their times in a log, too, except those of a "
+            "release.",
         ),
     ] = False
 

@@ -269,8 +269,8 @@ def _prices(result: "Forecast", letter: str) -> Table:
         for price in result.prices
     )
     caption = (
-        f"best test: success, at most, of an attacker who knows all {result.unit}s but one, and "
-        "which two it may be; guessing has 50"
+        f"best test: how often the best attacker is right who knows all other {result.unit}s and "
+        "chooses between two candidates; a guess is right in 50 %"
     )
     texts = {"title": "What it costs", "caption": caption}
     return new_table(*heads, rows=rows, **texts, title_justify="left", caption_justify="left")

@@ -67,8 +67,8 @@ def start(
     budget
         Cost of the release, as μ, for all classes together.
     nights
-        For a stream: most nights that it lasts, each image paid for once. Without it each release
-        is paid for.
+        Most nights of a stream, in which an image is paid for once. Without a stream it is paid for
+        in each release.
     """
     from covdp.datasets import data_root as root_of
     from covdp.datasets import fetch, find_card

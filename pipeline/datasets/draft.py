@@ -522,7 +522,7 @@ def _add_window(sketch: Sketch, usual: FileSummaries) -> list[str]:
         for feature in ("depth", "values", "modality")
         if any(x.feature == feature for x in counts)
     )
-    doubt = f"values have more than 8 bits: which of them become 0 and 255, say by window ({said})"
+    doubt = f"values have more than 8 bits; set window to those that become 0 and 255 ({said})"
     if len(deep) < len(usual):
         doubt += (
             f"; {len(usual) - len(deep):,} of {len(usual):,} files need no window and would become "

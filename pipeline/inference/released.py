@@ -104,8 +104,8 @@ def region_refusal(observed: NoisyMoments) -> str:
         return 'there is no second moment: release with mechanism = "auto", or plan="auto"'
     if times > 1.0:
         return (
-            f"the noise is {shown} times too wide to bound the error of clipping; about {shown} "
-            "times as many records, or as large a μ, are enough"
+            f"the noise is {shown} times too wide to bound the error of clipping; release about "
+            f"{shown} times as many records, or with a μ {shown} times as large"
         )
     return ""
 

@@ -303,8 +303,8 @@ def restored_fault(database: Database, path: Path, marker: Marker | None, journa
         return f"has a marker that cannot be read, {path}"
     if marker.number > rows:
         return (
-            f"ends at row {rows} of its journal, and {marker.number} were written, as {path} says; "
-            "put the newer one back"
+            f"is an old copy: its journal ends at row {rows}, and {path} says that "
+            f"{marker.number} were written; put the newest ledger back"
         )
     if journal.rows[marker.number - 1][2] != marker.mac:
         return (

@@ -232,9 +232,9 @@ def match_refusal(released: Released) -> str:
     n_mu = N_MU_SIGMA / moments.sigma
     if n_mu < 0.99 * LEAST_N_MU:  # other shares, and rounding
         return (
-            "its second moment says too little of the spread of images: its noise is that of "
-            f"n·μ = {n_mu:.3g}, and {LEAST_N_MU:g} is needed; ask for a release with a budget "
-            f"{LEAST_N_MU / n_mu:.2g} times as large, or of as many times more records"
+            "the release says too little of how images spread: n·μ = "
+            f"{n_mu:.3g}, and {LEAST_N_MU:g} is needed; ask for a release with a budget "
+            f"{LEAST_N_MU / n_mu:.2g} times as large, or of that many times as many records"
         )
     if moments.moment is None:
         return region_refusal(moments)

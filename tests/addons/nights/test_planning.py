@@ -451,8 +451,8 @@ def test_what_is_said_of_a_range_is_true_of_this_one(
     stream = planned(ward, capsys, "stream")["forecast"]["meaning"]
     (ward / "release.toml").write_text(CONFIG + 'mechanism = "ewg"\n')
     noise = planned(ward, capsys)["forecast"]["meaning"]
-    assert "0.75 times the least" in usual[0]
-    assert "0.9 times the least" in noise[0]
+    assert "0.75 times their smallest" in usual[0]
+    assert "0.9 times their smallest" in noise[0]
     assert [line for line in stream if line not in usual] == [stream[1]]
     assert "opening" in stream[1]
     assert alone in noise

@@ -131,8 +131,8 @@ def test_the_error_that_bands_leave_out_is_stated_with_its_bound() -> None:
     row["observed"] |= {"sigma": 0.05}
     (note,) = clipping_notes([class_of(row)], "image")
     reason = (
-        "for tissue: the noise is 2.5 times too wide to bound the error of clipping; about 2.5 "
-        "times as many records, or as large a μ, are enough."
+        "for tissue: the noise is 2.5 times too wide to bound the error of clipping; "
+        "release about 2.5 times as many records, or with a μ 2.5 times as large."
     )
     assert note.startswith(f"No region is available {reason}")
     assert "The 95 % of the bands do not include the error" in note

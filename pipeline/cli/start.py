@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 TOTAL, BUDGET = 2.0, 0.5
-"""μ that is proposed for an account and for a release: sixteen releases."""
+"""μ that is proposed for an account and for a release."""
+SIXTEEN = f"{TOTAL:g} pays for 16 releases of {BUDGET:g}"
+MEANING = f"at {BUDGET:g} the best attacker is right in at most 63 of 100 cases, a guess in 50"
+"""Words in which these are proposed."""
 NEXT = ("plan", "release")
 """Commands that take the config that was made."""
 
@@ -80,25 +83,26 @@ def start(
     data_root = data_root or root_beside(str(card), settings)
     fetch(settings, data_root)  # says where they should be
     answers: dict[str, object] = {"population": population, "budget": budget, "total": total}
-    missing = [key for key, value in answers.items() if value is None]
-    if population is not None and _account(address, population) is not None:
-        missing = [key for key in missing if key != "total"]
+    paid = population is not None and _account(address, population) is not None
+    missing = [key for key, x in answers.items() if x is None and not (paid and key == "total")]
     answers |= {"data-root": data_root, "nights": nights, "out": out, "ledger": ledger}
     _check_answers(card, answers, missing)
     plain = plain_name(card.stem.removesuffix("-card"))
-    name = population or _ask("name of the population whose account pays", plain, str)
-    name = clean_name("population", name)
+    asked = population or _ask("name of the population whose account pays", plain, str)
+    name = clean_name("population", asked)
     row = _account(address, name)
     if row is None and total is None:
-        total = _ask("μ that may ever be spent on it", TOTAL, float)
+        total = _ask(f"μ of all its releases together ({SIXTEEN})", TOTAL, float)
     if budget is None:
-        budget = _ask("μ that a release costs", BUDGET, float)
+        budget = _ask(f"μ of one release ({MEANING})", BUDGET, float)
+    if missing:
+        print(file=sys.stderr)  # what was made is apart from the questions
     for option, value, usual in (("--budget", budget, BUDGET), ("--total", total, TOTAL)):
         if value is not None and not 0.0 < value < math.inf:
             raise ConfigError(f"{option} must be a number above 0, found {value}; {usual} is usual")
     config = out or Path(f"{plain_name(name)}.toml")
-    root = root_of(data_root).resolve()
-    _write_config(config, card, {"population": name, "root": root, "budget": budget}, nights)
+    values = {"population": name, "root": root_of(data_root).resolve(), "budget": budget}
+    _write_config(config, card, values, nights)
     try:
         made = load_release(config)
         if row is None and total is not None:

@@ -129,7 +129,7 @@ def test_start_asks_on_a_terminal_and_never_without_one(
     assert open_ledger("ledger.sqlite").show("ward")[0].budget == GDP(3.0)
     monkeypatch.setattr("sys.stdin", Terminal("b\nmany\n5\n\n"))
     assert start() == 0
-    assert "that may ever be spent on it must be a number, found 'many'" in capsys.readouterr().err
+    assert "releases of 0.5) must be a number, found 'many'" in capsys.readouterr().err
     assert open_ledger("ledger.sqlite").show("b")[0].budget == GDP(5.0)
     monkeypatch.setattr("sys.stdin", Terminal(""))
     assert start() == 2

@@ -27,7 +27,8 @@ and says so. If that is so of all sites there is nothing to harmonise.
 
 **Covariances.** C_s, that of single records within the classes of a site, is mapped to C, that of
 all sites together, by C^{½}·C_s^{−½} where its second moment is good enough: where the spectrum of
-its noise, in units in which C is Id, ends below `SPREAD_EDGE`. Elsewhere the map is a shift.
+its noise, in units in which C is Id, ends below `SPREAD_EDGE` and before that of C_s begins. Else
+the map is a shift: a direction in which C_s is mostly noise would be stretched at will.
 
 Coordinates that are the same in all means, as ln L_11 of Gaussian embeddings is, are left alone.
 All of it is post-processing of released bytes: it costs no privacy.
@@ -279,9 +280,11 @@ def _matrices(
         ends = [
             _edge(whitening @ (row.moments.axes @ row.jacobian)[:, keep].T, row) for row in rows
         ]
-        if math.sqrt(float(np.sum((shares * ends) ** 2))) < SPREAD_EDGE:
-            spreads = [np.asarray(row.single)[np.ix_(keep, keep)] for row in rows]
-            matrices[-1] = root @ _power(np.tensordot(shares, spreads, 1), -0.5)
+        spreads = [np.asarray(row.single)[np.ix_(keep, keep)] for row in rows]
+        spread = np.tensordot(shares, spreads, 1)
+        least = np.linalg.eigvalsh(whitening @ spread @ whitening)[0]
+        if math.sqrt(float(np.sum((shares * ends) ** 2))) < min(SPREAD_EDGE, least):
+            matrices[-1] = root @ _power(spread, -0.5)
     return matrices
 
 

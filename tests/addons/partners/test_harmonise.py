@@ -94,6 +94,22 @@ def test_covariances_are_mapped_where_the_second_moment_says_enough() -> None:
     assert not any(site.spread for site in harmonise(sites(0.5)).sites.values())
 
 
+@pytest.mark.parametrize("mu", [30.0, 100.0, 300.0, 1000.0])
+def test_no_map_stretches_a_direction_that_is_noise(mu: float) -> None:
+    """A site that varies by a thousandth along one axis: its second moment is noise there.
+
+    It is moved and not turned, unless noise is smaller than that; whatever the seed.
+    """
+    points = SPACE.log(SPACE.origin, tissue())
+    flat = points.mean(axis=0) + (points[::2] - points.mean(axis=0)) * np.r_[1e-3, np.ones(14)]
+    rows = {"flat": SPACE.exp(SPACE.origin, flat), "full": SPACE.exp(SPACE.origin, 1.0 + points)}
+    for seed in range(3):
+        found = harmonise({name: [released(part, mu, seed)] for name, part in rows.items()})
+        for site in found.sites.values():
+            assert np.isfinite(site.matrix).all()
+            assert np.linalg.norm(site.matrix, 2) < 100.0
+
+
 def test_sites_that_are_alike_are_refused() -> None:
     """Halves of one class at a small budget: their maps would be noise, in 9 of 10 draws or more.
 

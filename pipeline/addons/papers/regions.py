@@ -114,14 +114,15 @@ def cover(
 
 
 def _of_count(release: Release, n: int) -> float:
-    """Return how likely a released count is to be as far from n as it is; NaN where n is public.
+    """Return how likely noise is to be as far from 0 as a released count is from n, or farther.
 
-    A count is shown as a whole number, between 0 and N: that makes large deviations no likelier.
+    A count is shown as a whole number, which is off by up to a half more than its noise: as much is
+    left out, so that no p-value is too small. NaN where n is public.
     """
-    if release.class_size is None:
+    if (count := release.class_size) is None:
         return np.nan
-    deviations = (release.class_size.shown - n) / release.class_size.sd
-    return float(2.0 * ndtr(-abs(deviations[0])))
+    away = max(abs(float(count.shown[0]) - n) - 0.5, 0.0)
+    return float(2.0 * ndtr(-away / np.sqrt(count.variance[0])))
 
 
 def check_regions(config: RegionExperiment) -> None:

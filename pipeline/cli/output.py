@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Column, Table
 
 from covdp.cli.streams import takes_unicode
@@ -130,16 +129,3 @@ def new_table(*heads: Column | str, rows: Iterable[Sequence[Any]] = (), **option
     for row in rows:
         table.add_row(*row)
     return table
-
-
-def page_table(table: Mapping[str, Any] | None) -> Table:
-    """Return a table of a page, of `covdp.report.page.table`, as a terminal has it.
-
-    Parameters
-    ----------
-    table : mapping of str to object or None
-        Table of a page: heads and lines; None for a table without rows.
-    """
-    heads, lines = (table["heads"], table["lines"]) if table else ((), ())
-    rows = ([escape(printable(cell, lines=False)) for cell in line] for line in lines)
-    return new_table(*(head[:1].lower() + head[1:] for head in heads), rows=rows)

@@ -191,27 +191,6 @@ def choose_radius(shells: FloatArray, edges: FloatArray, outside: FloatArray) ->
     return np.asarray(np.where(none, edges[0], radius))
 
 
-def share_outside(shells: FloatArray, edges: FloatArray, radius: float) -> float:
-    """Return the share of records outside of a ball, as noised shells say.
-
-    Parameters
-    ----------
-    shells : array, shape (b,)
-        Noised shares of the records.
-    edges : array, shape (b - 1,)
-        Radii between shells.
-    radius : float
-        Radius of the ball.
-
-    Returns
-    -------
-    float
-        Share, 0 to 1.
-    """
-    beyond = np.cumsum(shells[::-1])[-2::-1]  # each edge
-    return float(np.clip(np.interp(math.log(radius), np.log(edges), beyond), 0.0, 1.0))
-
-
 def clipping(
     radius: FloatArray, centre: FloatArray, odd: FloatArray, lines: int, prior: Prior
 ) -> Clipping:

@@ -9,7 +9,6 @@ import math
 import os
 import stat
 from collections.abc import Iterable
-from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
@@ -96,19 +95,6 @@ def write_document(content: bytes, folder: Path) -> Path:
         path for path in (place / f"{name}.json" for name in names) if not _is_taken(path, content)
     )
     return write_whole(path, content)
-
-
-def read_committed(content: bytes) -> Document | None:
-    """Return the document of a release of ours; None where the bytes are something else.
-
-    Parameters
-    ----------
-    content : bytes
-        Bytes that the ledger gave back.
-    """
-    with suppress(ValueError, RecursionError):
-        return read_ours(json.loads(content))
-    return None
 
 
 def read_document(path: Path) -> Document:

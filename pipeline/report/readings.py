@@ -22,7 +22,7 @@ from covdp.report.templates import percent, rough
 from covdp.schema import ClassEntry, ClassPart, Document
 
 if TYPE_CHECKING:
-    from covdp.publish.readings import ClassReadings, Reading
+    from covdp.publish.readings import ClassReadings
 
 MOST_LOG_GAIN = 128.0
 """ln of the largest gain that is computed: squares of what a larger one makes would overflow."""
@@ -140,18 +140,6 @@ def signed(value: float) -> str:
         Number.
     """
     return digits(value).replace("-", "−")
-
-
-def numbers_of(reading: "Reading") -> dict[str, float | None]:
-    """Return value and band of a reading as a chart holds them, to six digits.
-
-    Parameters
-    ----------
-    reading : Reading
-        Value of a term and its band.
-    """
-    numbers = {"value": reading.value, "low": reading.low, "high": reading.high}
-    return {key: None if x is None else float(f"{x:.6g}") for key, x in numbers.items()}
 
 
 def regions_of(rows: Sequence[ClassEntry], unit: str) -> dict[str, Any] | None:

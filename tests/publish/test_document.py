@@ -18,11 +18,11 @@ from covdp.jobs import publish
 from covdp.ledger import init_ledger
 from covdp.publish import load_release, read_document, release_once
 from covdp.publish.config import RELEASE_TABLES
-from covdp.publish.document import read_committed
 from covdp.schema import DOCUMENTS, ReleaseDocument, json_schema, read_ours, serialised
 from tests.tools.addons import addon
 
 NightDocument = addon("nights.schema:NightDocument")
+read_committed = addon("nights.followed:read_committed")
 read_foreign = addon("partners.foreign:read_foreign")
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from covdp.addons.nights.account import StreamAccount
 from covdp.addons.nights.ledger import stored_nights, stream_named
@@ -10,8 +11,7 @@ from covdp.addons.nights.stream import CumulativeMean, cumulative_mean, join_str
 from covdp.addons.nights.transcript import read_histories
 from covdp.errors import LedgerError, MismatchError
 from covdp.ledger import Ledger
-from covdp.publish.document import read_committed
-from covdp.schema import SAME_MEANS, SettingsPart, read_settings
+from covdp.schema import SAME_MEANS, Document, SettingsPart, read_ours, read_settings
 
 SHARED = {*SAME_MEANS, "classes", "shown"}
 """Settings that a stream shares with the one that it follows, whose mean goes on in it."""
@@ -113,3 +113,16 @@ def night_document(content: bytes) -> NightDocument:
         "a night of this stream was not committed by this version of covdp; go on with the one "
         "that did, or open a stream of another name, which is charged"
     )
+
+
+def read_committed(content: bytes) -> Document | None:
+    """Return the document of a release of ours; None where the bytes are something else.
+
+    Parameters
+    ----------
+    content : bytes
+        Bytes that the ledger gave back.
+    """
+    with suppress(ValueError, RecursionError):
+        return read_ours(json.loads(content))
+    return None

@@ -17,6 +17,7 @@ from itertools import zip_longest
 import numpy as np
 
 from covdp.addons.nights.changes import WindowTest, window_test
+from covdp.addons.nights.followed import read_committed
 from covdp.addons.nights.schema import NightClassPart, NightDocument, WindowPart
 from covdp.addons.nights.stream import WINDOWS, split_epochs
 from covdp.addons.nights.stream.history import epoch_moments
@@ -24,7 +25,6 @@ from covdp.addons.nights.transcript import ClassHistory, read_histories
 from covdp.arrays import FloatArray
 from covdp.descriptors import Term
 from covdp.errors import LedgerError, OutputError
-from covdp.publish.document import read_committed
 from covdp.publish.readings import (
     ClassReadings,
     Mean,

@@ -18,7 +18,7 @@ from covdp.publish.document import write_document
 from covdp.publish.readings import Reading
 from covdp.report.methods import Methods, methods, of_release
 from covdp.report.page import Block, Finding, write_page
-from covdp.report.readings import cell, largest_gain, numbers_of, readings, says_region
+from covdp.report.readings import cell, largest_gain, readings, says_region
 from covdp.report.release_page import promised, verdict
 from covdp.report.templates import word
 from covdp.schema import ClassEntry, Document
@@ -406,3 +406,15 @@ def statements(series: Series) -> dict[str, Any]:
     every = (label for run in series.runs for label, _ in run.document.statement)
     labels = list(dict.fromkeys(label for label in every if label not in shared))
     return {"runs": series.runs, "labels": labels}
+
+
+def numbers_of(reading: "Reading") -> dict[str, float | None]:
+    """Return value and band of a reading as a chart holds them, to six digits.
+
+    Parameters
+    ----------
+    reading : Reading
+        Value of a term and its band.
+    """
+    numbers = {"value": reading.value, "low": reading.low, "high": reading.high}
+    return {key: None if x is None else float(f"{x:.6g}") for key, x in numbers.items()}

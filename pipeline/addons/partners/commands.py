@@ -5,14 +5,15 @@ All but `match` read committed bytes alone.
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.markup import escape
+from rich.table import Table
 
 from covdp.cli.options import PLAIN, DataRoot, Printing, Written
-from covdp.cli.output import page_table, print_json
+from covdp.cli.output import new_table, print_json
 from covdp.cli.streams import complain
 from covdp.errors import ConfigError, one_line, printable
 
@@ -310,3 +311,16 @@ def _combined(mean: Any, tested: dict[str, Any]) -> dict[str, Any]:
 def _tested(p_value: float, reason: str) -> dict[str, Any]:
     """Return a p-value for programs: none where nothing was tested, and why."""
     return {"p_value": math.nan if reason else p_value, "untested": reason or None}
+
+
+def page_table(table: Mapping[str, Any] | None) -> Table:
+    """Return a table of a page, of `covdp.report.page.table`, as a terminal has it.
+
+    Parameters
+    ----------
+    table : mapping of str to object or None
+        Table of a page: heads and lines; None for a table without rows.
+    """
+    heads, lines = (table["heads"], table["lines"]) if table else ((), ())
+    rows = ([escape(printable(cell, lines=False)) for cell in line] for line in lines)
+    return new_table(*(head[:1].lower() + head[1:] for head in heads), rows=rows)

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from covdp.addons.nights.changes import ALPHA, bonferroni
+from covdp.addons.nights.history_page import numbers_of
 from covdp.addons.nights.schema import NightClassPart
 from covdp.addons.nights.timelines import comparison
 from covdp.addons.partners.harmonise import Harmonisation
@@ -31,7 +32,7 @@ from covdp.publish.document import write_document
 from covdp.publish.readings import Mean, read_terms, stated_bias
 from covdp.report.methods import Methods, methods, of_release
 from covdp.report.page import Finding, write_page
-from covdp.report.readings import as_gain, numbers_of
+from covdp.report.readings import as_gain
 from covdp.report.templates import probability, say, word
 from covdp.schema import ClassEntry, Document, SettingsPart
 

@@ -41,12 +41,12 @@ from covdp.addons.nights.stream.factorisation import (
     words_to_limbs,
 )
 from covdp.addons.nights.stream.history import _shells as last_shells
-from covdp.addons.nights.stream.history import part_moments
+from covdp.addons.nights.stream.history import part_moments, share_outside
 from covdp.descriptors import domain
 from covdp.errors import ConfigError, PrivacyError
 from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
 from covdp.geometry import MANIFOLDS, vecd
-from covdp.mean.clip import records_outside, share_outside
+from covdp.mean.clip import records_outside
 from covdp.mechanisms import LATTICE, FloatNoise, NoisyVector
 from covdp.privacy import GDP, ZCDP, PureDP
 from covdp.results import read_rows, summarise

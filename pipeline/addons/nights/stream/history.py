@@ -30,14 +30,7 @@ from covdp.arrays import COORDINATES, COUNT, SIZE, SMALLEST, WHOLE, FloatArray, 
 from covdp.errors import ConfigError
 from covdp.geometry import Manifold
 from covdp.mean import NoisyMoments
-from covdp.mean.clip import (
-    SQRT2,
-    choose_radius,
-    clipping,
-    likely_counts,
-    records_outside,
-    share_outside,
-)
+from covdp.mean.clip import SQRT2, choose_radius, clipping, likely_counts, records_outside
 from covdp.mean.noisy_moments import clipped_moments
 from covdp.mean.release import COUNT_STEPS, COUNT_UNIT, ReleasedCount
 from covdp.mean.sums import PER_UNIT, Clipping, pairs
@@ -826,3 +819,24 @@ def _pool(stream: StreamMechanism, parts: Sequence[Part], spread: FloatArray) ->
     result, n = pool(parts, spread), sum(part.n for part in parts)
     offset = stream.feasible_set.inside(result.mean)
     return CumulativeMean(stream.space, offset, result.of_units, n, spread)
+
+
+def share_outside(shells: FloatArray, edges: FloatArray, radius: float) -> float:
+    """Return the share of records outside of a ball, as noised shells say.
+
+    Parameters
+    ----------
+    shells : array, shape (b,)
+        Noised shares of the records.
+    edges : array, shape (b - 1,)
+        Radii between shells.
+    radius : float
+        Radius of the ball.
+
+    Returns
+    -------
+    float
+        Share, 0 to 1.
+    """
+    beyond = np.cumsum(shells[::-1])[-2::-1]  # each edge
+    return float(np.clip(np.interp(math.log(radius), np.log(edges), beyond), 0.0, 1.0))

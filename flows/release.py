@@ -43,7 +43,7 @@ from prefect.states import Cancelled, Completed, Failed
 from covdp import jobs
 from covdp.errors import ConfigError, CovdpError
 from covdp.figures import letter
-from covdp.inference import size_in_words
+from covdp.figures.style import size_in_words
 from covdp.ledger import open_ledger
 from covdp.privacy.rounding import digits_down, digits_up
 from covdp.publish import ledger_address, load_release, read_document

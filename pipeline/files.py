@@ -7,6 +7,7 @@ somebody names is opened by `open_regular`.
 import errno
 import logging
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -417,3 +418,14 @@ def discard_unfinished() -> None:
         shutil.rmtree(temporary, ignore_errors=True)
         with suppress(OSError):
             temporary.unlink()
+
+
+def without_password(url: str) -> str:
+    """Return a URL as it may be shown: no user, no password, no query.
+
+    Parameters
+    ----------
+    url : str
+        Address of a file.
+    """
+    return re.sub(r"//[^/?#]*@", "//", url).partition("?")[0]  # also of a URL that is none

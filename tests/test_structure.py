@@ -54,7 +54,7 @@ MOST = {
     "openings of a dataset in a run of 3 classes": 1,
     "passes of digests in a run of 3 classes": 1,
     "parses of a config in a release": 1,
-    "modules of ours in a run on the tiles": 108,
+    "modules of ours in a run on the tiles": 96,
 }
 """How much there may be at most; a number that has fallen is lowered here."""
 

@@ -73,8 +73,8 @@ def start(
         Most nights of a stream, in which an image is paid for once. Without a stream it is paid for
         in each release.
     """
-    from covdp.datasets import data_root as root_of
     from covdp.datasets import fetch, find_card
+    from covdp.datasets.registry import data_root as root_of
     from covdp.ledger import clean_name, init_ledger
     from covdp.privacy import budget_from
     from covdp.publish import ledger_address, load_release, plain_name

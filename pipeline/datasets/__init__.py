@@ -21,12 +21,11 @@ from covdp.datasets.cards import Card as Card
 from covdp.datasets.cards import classes_per_person as classes_per_person
 from covdp.datasets.cards import may_be_empty as may_be_empty
 from covdp.datasets.cards import pixel_rules as pixel_rules
-from covdp.datasets.download import data_root as data_root
-from covdp.datasets.listing import Fault as Fault
 from covdp.datasets.registry import DATASET_KINDS as DATASET_KINDS
 from covdp.datasets.registry import DATASETS as DATASETS
 from covdp.datasets.registry import beside as beside
 from covdp.datasets.registry import collect_faults as collect_faults
+from covdp.datasets.registry import data_root as data_root
 from covdp.datasets.registry import fetch as fetch
 from covdp.datasets.registry import find_card as find_card
 from covdp.datasets.registry import is_on_disk as is_on_disk

@@ -19,20 +19,8 @@ from urllib.request import getproxies, proxy_bypass
 from covdp.datasets.library import Download, LibraryError, first_cause, run
 from covdp.datasets.listing import as_written, require_inside, wrap_errors
 from covdp.errors import DatasetError, ImageError, MissingError
-from covdp.files import atomic_path, home, locked, open_regular, temporary_folder
+from covdp.files import atomic_path, locked, open_regular, temporary_folder, without_password
 from covdp.progress import counted
-
-
-def data_root(root: Path | str | None = None) -> Path:
-    """Return the folder of the datasets: `root`, else ``COVDP_DATA``, else the cache folder.
-
-    Parameters
-    ----------
-    root : Path, str, optional
-        Data root; ``COVDP_DATA`` or the cache folder when left out.
-    """
-    chosen = root or os.environ.get("COVDP_DATA")
-    return Path(chosen).expanduser() if chosen else home()
 
 
 def find_own(name: str, target: Path, root: Path) -> Path:
@@ -153,17 +141,6 @@ def _reason(error: OSError, address: str) -> str:
         if proxy and not proxy_bypass(parts.netloc.rpartition("@")[2]):
             cause += f", by the proxy {proxy}"
     return re.sub(r"[^\s/'\"(]*@|\?[^\s'\")]*", "", " ".join(cause.split()))
-
-
-def without_password(url: str) -> str:
-    """Return a URL as it may be shown: no user, no password, no query.
-
-    Parameters
-    ----------
-    url : str
-        Address of a file.
-    """
-    return re.sub(r"//[^/?#]*@", "//", url).partition("?")[0]  # also of a URL that is none
 
 
 def present(path: Path) -> bool:

@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from covdp.datasets.cards import Card
-from covdp.datasets.listing import Faults
 from covdp.datasets.source import ImageSource
 
-OpenSource: TypeAlias = Callable[[Any, Path, Faults], ImageSource]
+if TYPE_CHECKING:
+    from covdp.datasets.listing import Faults
+
+OpenSource: TypeAlias = Callable[[Any, Path, "Faults"], ImageSource]
 """``open(card, path, faults)``, see `DatasetKind`."""
 
 

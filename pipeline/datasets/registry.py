@@ -5,16 +5,17 @@ import secrets
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from covdp.datasets.cards import Card, read_card
-from covdp.datasets.download import data_root, find_own
 from covdp.datasets.kind import DatasetKind
-from covdp.datasets.listing import Fault, Faults
 from covdp.datasets.source import ImageSource, opaque
 from covdp.errors import DatasetError, MissingError, require_known
-from covdp.files import resource
+from covdp.files import home, resource
 from covdp.registry import Later, Registry, at
+
+if TYPE_CHECKING:
+    from covdp.datasets.listing import Fault, Faults
 
 DATASET_KINDS = Registry[DatasetKind](
     "dataset_kinds",
@@ -184,6 +185,8 @@ def fetch(
     root, size = data_root(root), _size(card, size)
     own = DATASET_KINDS[card.kind].fetch
     if own is None:
+        from covdp.datasets.download import find_own
+
         return find_own(card.name, card.place(root, size), root)
     return own(card, root, size, progress)
 
@@ -275,7 +278,7 @@ class OpenResult(NamedTuple):
     """
 
     source: ImageSource | None
-    faults: tuple[Fault, ...]
+    faults: "tuple[Fault, ...]"
     error: DatasetError | None
 
 
@@ -314,7 +317,7 @@ def collect_faults(card: Card, path: Path, key: bytes | None = None) -> OpenResu
         if not faults:
             raise
         error = caught
-    first = dict[str, Fault]()  # of several about one file
+    first: dict[str, Fault] = {}  # of several about one file
     for fault in faults:
         first.setdefault(fault.file, fault)
     return OpenResult(source, tuple(first.values()), error)
@@ -359,3 +362,15 @@ def is_on_disk(card: Card, root: Path | str | None = None, size: int | None = No
         Side of the images in pixels, for sets that exist in several; the card's own when None.
     """
     return card.on_disk(data_root(root), _size(card, size))
+
+
+def data_root(root: Path | str | None = None) -> Path:
+    """Return the folder of the datasets: `root`, else ``COVDP_DATA``, else the cache folder.
+
+    Parameters
+    ----------
+    root : Path, str, optional
+        Data root; ``COVDP_DATA`` or the cache folder when left out.
+    """
+    chosen = root or os.environ.get("COVDP_DATA")
+    return Path(chosen).expanduser() if chosen else home()

@@ -32,7 +32,6 @@ from covdp.arrays import (
     facts_text,
 )
 from covdp.datasets.cards import Card
-from covdp.datasets.listing import way_to
 from covdp.errors import DatasetError, EmptyError, ImageError, MismatchError, image_error
 from covdp.parallel import Submit, side_by_side, threads
 
@@ -393,6 +392,8 @@ def file_state(file: Path | str) -> bytes:
     try:
         status = os.stat(file)  # noqa: PTH116 (a path made of each of a million names takes as long)
     except OSError as error:
+        from covdp.datasets.listing import way_to
+
         raise image_error(f"{file} cannot be read ({error.strerror}); {way_to(error)}") from error
     text = f"{file}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ctime_ns}\0"
     return text.encode(errors="surrogateescape")

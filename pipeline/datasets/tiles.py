@@ -7,7 +7,7 @@ so that they are not independent; they show how the pipeline works, not how tiss
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import model_validator as check
@@ -15,9 +15,11 @@ from pydantic import model_validator as check
 from covdp.arrays import ImageArray
 from covdp.datasets.cards import Card, no_path
 from covdp.datasets.kind import DatasetKind
-from covdp.datasets.listing import Faults
 from covdp.datasets.source import ImageSource, MemoryReader, split_codes
 from covdp.errors import DatasetError, MissingError
+
+if TYPE_CHECKING:
+    from covdp.datasets.listing import Faults
 
 TILE_PICTURES = {"ihc": "ihc.png", "retina": "retina.jpg", "cell": "cell.png"}
 """Class to file: stained colon tissue, the back of an eye, a living cell."""
@@ -56,7 +58,7 @@ def pictures_folder() -> Path:
     return Path(spec.submodule_search_locations[0]) / "data"
 
 
-def open_tiles(card: TilesCard, path: Path, faults: Faults) -> ImageSource:
+def open_tiles(card: TilesCard, path: Path, faults: "Faults") -> ImageSource:
     """Cut the pictures in `path` into square tiles, one class a picture, all in split train.
 
     Parameters

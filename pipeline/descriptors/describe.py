@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 from covdp.arrays import FloatArray, ImageArray, check_images
 from covdp.descriptors import kernels
 from covdp.descriptors.base import Descriptor, check_eta, check_sides
-from covdp.descriptors.gauss import GAUSS6
 from covdp.descriptors.images import GRID9, GRID11, OCT5
 from covdp.errors import DatasetError, ImageError, MismatchError, require_known
 from covdp.parallel import side_by_side
-from covdp.registry import Registry
+from covdp.registry import Registry, at
 
 DESCRIPTORS = Registry[Descriptor](
     "descriptors",
-    {descriptor.name: descriptor for descriptor in (OCT5, GRID9, GRID11, GAUSS6)},
+    {descriptor.name: descriptor for descriptor in (OCT5, GRID9, GRID11)}
+    | {"gauss6": at("covdp.descriptors.gauss:GAUSS6")},
     word="descriptor",
 )
 """Name → descriptor."""

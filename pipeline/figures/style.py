@@ -623,3 +623,17 @@ def header(titles: Sequence[str], width: int) -> Chart:
         "labelExpr": broken(titles, titles, int(width / LETTER)),
         "labels": titles != [""],
     }
+
+
+def size_in_words(n: float, deviation: float) -> str:
+    """Return a number of images or persons, with its standard deviation where it has one.
+
+    Parameters
+    ----------
+    n : float
+        Number of images or persons.
+    deviation : float
+        Standard deviation of that number; 0 where it is exact.
+    """
+    noise = f"{deviation:.2g}" if deviation < 99.5 else f"{deviation:,.0f}"
+    return f"{n:,.0f} ± {noise}" if deviation else f"{n:,.0f}"

@@ -19,11 +19,9 @@ from covdp.inference.confidence import ConfidenceRegion as ConfidenceRegion
 from covdp.inference.confidence import region as region
 from covdp.inference.released import NOISY as NOISY
 from covdp.inference.released import certainty_refusal as certainty_refusal
-from covdp.inference.released import two_digits as two_digits
 from covdp.inference.verdict import NOTHING as NOTHING
 from covdp.inference.verdict import Verdict as Verdict
 from covdp.inference.verdict import is_usable as is_usable
-from covdp.inference.verdict import size_in_words as size_in_words
 from covdp.inference.verdict import usual_difference as usual_difference
 from covdp.inference.verdict import verdict_of as verdict_of
 from covdp.inference.verdict import verdicts as verdicts

@@ -4,7 +4,6 @@ All of it is post-processing. Several of them in one set of coordinates are
 `covdp.addons.partners.coordinates`.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -13,6 +12,7 @@ import numpy as np
 from covdp.arrays import FloatArray
 from covdp.geometry import Manifold, Point
 from covdp.mean import NoisyMoments, Release
+from covdp.privacy.rounding import two_digits
 from covdp.schema import ReleasedEntry, StatedEntry, read_entry
 
 Entry: TypeAlias = Release | ReleasedEntry | StatedEntry
@@ -108,18 +108,6 @@ def region_refusal(observed: NoisyMoments) -> str:
             f"{shown} times as many records, or with a μ {shown} times as large"
         )
     return ""
-
-
-def two_digits(value: float) -> str:
-    """Return a number rounded up to two digits.
-
-    Parameters
-    ----------
-    value : float
-        Number, above 0.
-    """
-    step = 10.0 ** (math.floor(math.log10(max(value, 1e-9))) - 1)
-    return f"{math.ceil(value / step - 1e-9) * step:,.10g}"
 
 
 def certainty_refusal(released: Entry) -> str:

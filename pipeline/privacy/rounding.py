@@ -225,3 +225,15 @@ def gdp_of_pure(epsilon: float) -> float:
     else:
         exact = -2 * float(ndtri_exp(-float(np.logaddexp(0, epsilon))))
     return exact * (1 + GUARD)
+
+
+def two_digits(value: float) -> str:
+    """Return a number rounded up to two digits.
+
+    Parameters
+    ----------
+    value : float
+        Number, above 0.
+    """
+    step = 10.0 ** (math.floor(math.log10(max(value, 1e-9))) - 1)
+    return f"{math.ceil(value / step - 1e-9) * step:,.10g}"

@@ -12,20 +12,22 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covdp import __version__
 from covdp.config import ExperimentConfig, SeriesConfig
 from covdp.figures import grouped, words
+from covdp.figures.style import size_in_words
 from covdp.files import resource
-from covdp.inference import size_in_words
 from covdp.mean.plan import RELEASE_PLANS, SERIES_PLANS
 from covdp.mechanisms import MECHANISMS
 from covdp.privacy import for_group_as_written, main_parameter
 from covdp.privacy.rounding import digits_up
 from covdp.privacy.statement import equivalent
 from covdp.report.templates import templates, word
-from covdp.schema import ClassEntry, ClassPart, SettingsPart
+
+if TYPE_CHECKING:
+    from covdp.schema import ClassEntry, SettingsPart
 
 NAMED = 3
 """Most releases that are named with what is true of them alone; of more, how many there are."""
@@ -215,7 +217,7 @@ def _plain(text: str) -> str:
     return text.replace("{", "").replace("}", "")
 
 
-def of_release(settings: SettingsPart, rows: Sequence[ClassEntry] = ()) -> Sentences:
+def of_release(settings: "SettingsPart", rows: "Sequence[ClassEntry]" = ()) -> Sentences:
     """Return what the settings of a release, or of a night of a stream, say.
 
     Parameters
@@ -226,6 +228,8 @@ def of_release(settings: SettingsPart, rows: Sequence[ClassEntry] = ()) -> Sente
         Entries of its ``classes``: of a night, how many came, and of which classes there is no
         mean yet.
     """
+    from covdp.schema import ClassPart
+
     sizes = {row.class_name: (row.n, row.n_sd) for row in rows}
     sizes = sizes or {name: (n or 0, 0.0) for _, name, n in settings.classes}
     waiting = [row.class_name for row in rows if row.point is None]

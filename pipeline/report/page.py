@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from covdp.errors import ConfigError
-from covdp.figures import grouped, listing
+from covdp.figures import digits, grouped, listing
 from covdp.files import make_folder, resource, write_whole
 from covdp.report.templates import draw, expression
 
@@ -429,3 +429,29 @@ def statement_of(owners: Sequence[tuple[str, Iterable[tuple[str, str]]]]) -> Pri
         ]
         for label, texts in said.items()
     }
+
+
+def cell(value: str, band: str, word: str = "") -> dict[str, str]:
+    """Return what the template of readings draws in one place.
+
+    Parameters
+    ----------
+    value : str
+        Value of a term, as text.
+    band : str
+        Band of the value, or what stands below it.
+    word : str
+        Word that the value stands for.
+    """
+    return {"value": value, "band": band, "word": word}
+
+
+def signed(value: float) -> str:
+    """Return three digits with a true minus sign.
+
+    Parameters
+    ----------
+    value : float
+        Number.
+    """
+    return digits(value).replace("-", "−")

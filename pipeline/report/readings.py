@@ -7,17 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covdp.descriptors import Term
-from covdp.figures import digits, number
+from covdp.figures import number
+from covdp.figures.style import size_in_words
 from covdp.geometry import Manifold, Point, chart_of
-from covdp.inference import (
-    ConfidenceRegion,
-    Verdict,
-    certainty_refusal,
-    is_usable,
-    region,
-    size_in_words,
-)
-from covdp.report.page import table
+from covdp.inference import ConfidenceRegion, Verdict, certainty_refusal, is_usable, region
+from covdp.report.page import cell, signed, table
 from covdp.report.templates import percent, rough
 from covdp.schema import ClassEntry, ClassPart, Document
 
@@ -98,21 +92,6 @@ def clipping_notes(rows: Sequence[ClassEntry], unit: str) -> list[str]:
     return notes
 
 
-def cell(value: str, band: str, word: str = "") -> dict[str, str]:
-    """Return what the template of readings draws in one place.
-
-    Parameters
-    ----------
-    value : str
-        Value of a term, as text.
-    band : str
-        Band of the value, or what stands below it.
-    word : str
-        Word that the value stands for.
-    """
-    return {"value": value, "band": band, "word": word}
-
-
 def _cell(row: "ClassReadings", place: int) -> dict[str, str]:
     """Return value and band of a reading, and which way it points where the band tells."""
     term, value, low, high = row.readings[place]
@@ -129,17 +108,6 @@ def _cell(row: "ClassReadings", place: int) -> dict[str, str]:
         undecided = f"{term.low} or {term.high}: undecided, noise is too wide"
         word = term.high if low > term.middle else term.low if high < term.middle else undecided
     return cell(signed(value), f"{signed(low)} to {signed(high)}", word)
-
-
-def signed(value: float) -> str:
-    """Return three digits with a true minus sign.
-
-    Parameters
-    ----------
-    value : float
-        Number.
-    """
-    return digits(value).replace("-", "−")
 
 
 def regions_of(rows: Sequence[ClassEntry], unit: str) -> dict[str, Any] | None:

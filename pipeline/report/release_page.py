@@ -10,12 +10,8 @@ from typing import Any
 
 from covdp.descriptors import DESCRIPTORS
 from covdp.figures import Figure, letter, matrices
-from covdp.inference import (
-    NOTHING,
-    is_usable,
-    size_in_words,
-    verdicts,
-)
+from covdp.figures.style import size_in_words
+from covdp.inference import NOTHING, is_usable, verdicts
 from covdp.privacy import ZCDP, best_test, budget_from, main_parameter, protects, repeat
 from covdp.privacy.rounding import digits_down, digits_up
 from covdp.publish.readings import reader_of

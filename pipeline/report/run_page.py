@@ -31,8 +31,7 @@ from covdp.files import owner_only
 from covdp.registry import Registry
 from covdp.report.findings import findings
 from covdp.report.methods import Methods, Sentences, SeriesSettings, methods, of_experiment
-from covdp.report.page import Finding, table, write_page
-from covdp.report.readings import cell, signed
+from covdp.report.page import Finding, cell, signed, table, write_page
 from covdp.report.runs import FinishedRun, load_run, load_runs
 from covdp.report.templates import say_each
 from covdp.results import RunRecord, Table, summarise, unique

@@ -10,10 +10,10 @@ from functools import cache
 from typing import Any
 
 from covdp.figures import PALETTE, digits, firm, javascript, listing, number, own_ids, words
+from covdp.figures.style import size_in_words
 from covdp.files import resource
-from covdp.inference import size_in_words, two_digits
 from covdp.privacy import best_test, certified, for_group, letter, main_parameter, success
-from covdp.privacy.rounding import digits_down, digits_up
+from covdp.privacy.rounding import digits_down, digits_up, two_digits
 from covdp.privacy.statement import class_sentence, plainly
 
 

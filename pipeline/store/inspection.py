@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covdp.arrays import ImageArray
-from covdp.datasets import Fault, ImageSource, collect_faults, may_be_empty
+from covdp.datasets import ImageSource, collect_faults, may_be_empty
 from covdp.datasets.cards import Card
 from covdp.datasets.classed import PatternCard
 from covdp.datasets.listing import (
+    Fault,
     above_classes,
     as_written,
     composed,

@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from covdp.datasets.download import without_password
 from covdp.errors import ConfigError, LedgerError, OutputError, require_extra
-from covdp.files import home, locked, private_folder, write_whole
+from covdp.files import home, locked, private_folder, without_password, write_whole
 from covdp.parallel import answer_within
 
 T = TypeVar("T")

@@ -9,8 +9,9 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from covdp.datasets import DATASETS, data_root, fetch, load_card, open_dataset
+from covdp.datasets import DATASETS, fetch, load_card, open_dataset
 from covdp.datasets.npz import NpzCard
+from covdp.datasets.registry import data_root
 from covdp.errors import DatasetError, MissingError
 from covdp.files import home
 from tests.datasets.downloads import BODY, MD5, room_for, start, write_card

@@ -161,7 +161,8 @@ def install(packages: Sequence[str]) -> str:
 
 def download() -> str:
     """Get the official image files, and return why not, or nothing."""
-    from covdp.datasets import DATASETS, data_root, fetch
+    from covdp.datasets import DATASETS, fetch
+    from covdp.datasets.registry import data_root
 
     try:
         for name in OFFICIAL:

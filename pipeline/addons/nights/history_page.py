@@ -17,8 +17,8 @@ from covdp.privacy.rounding import digits_up
 from covdp.publish.document import write_document
 from covdp.publish.readings import Reading
 from covdp.report.methods import Methods, methods, of_release
-from covdp.report.page import Block, Finding, write_page
-from covdp.report.readings import cell, largest_gain, readings, says_region
+from covdp.report.page import Block, Finding, cell, write_page
+from covdp.report.readings import largest_gain, readings, says_region
 from covdp.report.release_page import promised, verdict
 from covdp.report.templates import word
 from covdp.schema import ClassEntry, Document

@@ -99,7 +99,7 @@ from covdp.addons.nights.transcript import (
 )
 from covdp.datasets import ImageSource
 from covdp.errors import ConfigError, CovdpError, LedgerError, MismatchError
-from covdp.inference import size_in_words
+from covdp.figures.style import size_in_words
 from covdp.ledger import Ledger
 from covdp.privacy import GDP, privacy_statement
 from covdp.publish.config import Expect, ReleaseConfig

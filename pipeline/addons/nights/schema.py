@@ -64,10 +64,11 @@ from covdp.addons.nights.stream.pool import pooled_clipping
 from covdp.arrays import FloatArray
 from covdp.errors import ConfigError
 from covdp.geometry import MANIFOLDS, Manifold, Point, chart_of
-from covdp.inference.released import NOISY, region_refusal, two_digits
+from covdp.inference.released import NOISY, region_refusal
 from covdp.mean import NoisyMoments
 from covdp.mean.noisy_moments import WeighedParts
 from covdp.privacy import budget_from
+from covdp.privacy.rounding import two_digits
 from covdp.schema import (
     AccountPart,
     Basis,

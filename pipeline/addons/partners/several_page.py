@@ -25,9 +25,10 @@ from covdp.addons.partners.several import CommittedDocument, DocumentSet
 from covdp.addons.partners.tests import comparison_refusal
 from covdp.descriptors import DESCRIPTORS, terms_of
 from covdp.figures import Figure, grouped, listing, matrices
+from covdp.figures.style import size_in_words
 from covdp.files import make_folder, owner_only
 from covdp.geometry import frechet_mean, from_chart
-from covdp.inference import certainty_refusal, covariance, size_in_words
+from covdp.inference import certainty_refusal, covariance
 from covdp.publish.document import write_document
 from covdp.publish.readings import Mean, read_terms, stated_bias
 from covdp.report.methods import Methods, methods, of_release

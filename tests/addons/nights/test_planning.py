@@ -22,7 +22,7 @@ from covdp.cli.releases import sizes_of
 from covdp.descriptors import domain
 from covdp.errors import ConfigError
 from covdp.geometry import MANIFOLDS, FlatChart
-from covdp.inference import two_digits, usual_difference
+from covdp.inference import usual_difference
 from covdp.ledger import init_ledger
 from covdp.mean import AdaptivePlan, draw, release_plan
 from covdp.mean.rounds import default_shares
@@ -38,6 +38,7 @@ from covdp.planning import (
     picture_records,
 )
 from covdp.privacy import GDP, ApproxDP, advantage, certified, convert, repeat
+from covdp.privacy.rounding import two_digits
 from covdp.report.templates import percent
 from tests.tools.addons import addon
 from tests.tools.tuning.images import CARDS, ImageClass, gray, images_of, records_of

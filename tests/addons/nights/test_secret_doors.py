@@ -22,7 +22,8 @@ from PIL import Image
 from sample_nights import CONFIG, Ward
 
 from covdp.cli import main
-from covdp.inference import region, size_in_words
+from covdp.figures.style import size_in_words
+from covdp.inference import region
 from covdp.privacy import GDP
 from tests.addons.nights.pages import marks, tables
 from tests.addons.nights.secret_wards import CLASSES, HORIZON, SECRET, recorded

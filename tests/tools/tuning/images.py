@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from covdp.arrays import FloatArray, ImageArray
-from covdp.datasets import DATASETS, data_root, find_card, open_dataset, overview
-from covdp.datasets.registry import DatasetRow
+from covdp.datasets import DATASETS, find_card, open_dataset, overview
+from covdp.datasets.registry import DatasetRow, data_root
 from covdp.datasets.tiles import TILE_PICTURES, cut, opened, pictures_folder
 from covdp.descriptors import describe, domain
 from covdp.geometry import find_manifold

@@ -28,7 +28,8 @@ from covdp.addons.nights.stream import (
     release_night,
 )
 from covdp.arrays import ImageArray
-from covdp.datasets import data_root, open_dataset
+from covdp.datasets import open_dataset
+from covdp.datasets.registry import data_root
 from covdp.datasets.tiles import cut, opened, pictures_folder
 from covdp.descriptors import DESCRIPTORS, domain
 from covdp.errors import ConfigError

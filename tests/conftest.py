@@ -32,6 +32,7 @@ from tests.tools.skips import (  # noqa: F401  (hooks)
     pytest_runtest_makereport,
     pytest_sessionfinish,
 )
+from tests.tools.trace import Watcher, profiled
 
 settings.register_profile(
     "suite", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -68,6 +69,25 @@ def private_markers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COVDP_MARKERS", str(tmp_path_factory.mktemp("markers", numbered=True)))
         yield
+
+
+@pytest.fixture
+def watch() -> Iterator[Watcher]:
+    """Watch functions: ``watch(function)`` returns its calls from then on, as they come."""
+    watcher = Watcher()
+    with profiled(watcher.see):
+        yield watcher
+
+
+@pytest.fixture
+def shard_images(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Return what sets how many images a shard of a store has at most."""
+    from covdp.store import plan
+
+    def at_most(images: int) -> None:
+        monkeypatch.setattr(plan, "SHARD_IMAGES", images)
+
+    return at_most
 
 
 class DoubleNoise:

@@ -35,13 +35,18 @@ def adaptive(
     return prepare(records, AdaptivePlan(shares), rng=None)
 
 
-def forced(monkeypatch: pytest.MonkeyPatch, radius: float) -> None:
-    """Let the second and third mean clip to balls of this radius, in all repetitions."""
+def forced(monkeypatch: pytest.MonkeyPatch, radius: float | FloatArray) -> None:
+    """Let the second and third mean clip to balls of this radius, or of one a repetition."""
 
     def same(shells: FloatArray, *_: Any) -> FloatArray:
-        return np.full(len(shells), radius)
+        return np.array(np.broadcast_to(radius, len(shells)))
 
     monkeypatch.setattr(rounds, "choose_radius", same)
+
+
+def blocks_of(monkeypatch: pytest.MonkeyPatch, coordinates: int) -> None:
+    """Let repetitions be drawn in blocks of at most so many coordinates."""
+    monkeypatch.setattr(rounds, "COORDINATES_AT_ONCE", coordinates)
 
 
 def reaching(dim: int, lines: int, radius: float = 1.5, *, many: int = 1) -> Clip:

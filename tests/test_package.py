@@ -201,11 +201,12 @@ def test_a_version_without_git_is_a_version(
         monkeypatch.setenv("GIT_DIR", str(tmp_path))  # as in a hook of another repository
         assert re.fullmatch(rf"{re.escape(__version__)} \(commit [0-9a-f]{{12}}\)", version())
     (tmp_path / ".git").mkdir()
-    monkeypatch.setattr(VERSIONS, "project_root", lambda: tmp_path)
+    checkout: list[Path | None] = [tmp_path]
+    monkeypatch.setattr(VERSIONS, "project_root", lambda: checkout[0])
     assert version() == __version__  # an empty .git is no repository
     monkeypatch.setenv("PATH", str(tmp_path))
     assert version() == __version__  # there is no git
-    monkeypatch.setattr(VERSIONS, "project_root", lambda: None)
+    checkout[0] = None
     for noted, said in (
         ('{"vcs_info": {"commit_id": "0123456789abcdef"}}', " (commit 0123456789ab)"),
         ('{"archive_info": {}}', ""),

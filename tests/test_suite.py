@@ -115,7 +115,8 @@ def test_any_chromium_is_found(bare: Path, monkeypatch: pytest.MonkeyPatch) -> N
     Without a driver that starts there is none; here one is made up, that of this machine may not.
     """
     find = components.chromium.__wrapped__
-    monkeypatch.setattr(sys, "executable", str(program(bare / "python")))
+    driver = program(bare / "python")
+    monkeypatch.setattr(sys, "executable", str(driver))
     placed = program(bare / "apps/Chrome.app/chrome")
     assert find() == str(placed)
     for name in components.CHROMIUM_NAMES[::-1]:
@@ -128,7 +129,7 @@ def test_any_chromium_is_found(bare: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("CHROME", "/no/browser")
     assert find() is None
     monkeypatch.delenv("CHROME")
-    monkeypatch.setattr(sys, "executable", str(bare / "bin/a-python-whose-playwright-fails"))
+    driver.write_text("#!/bin/sh\nexit 1\n")
     assert find() is None
 
 
@@ -173,10 +174,12 @@ def test_any_postgres_is_found(bare: Path) -> None:
 def test_images_are_found_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Real images are COVDP_DATA's, else beside the checkout, else the cache's, when complete."""
     monkeypatch.setattr(components, "ROOT", tmp_path / "checkout")
-    monkeypatch.setattr(components, "home", lambda: tmp_path / "cache")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    cache = components.home().relative_to(tmp_path)
     monkeypatch.setenv("COVDP_DATA", str(tmp_path / "named"))
     assert components.images(["a", "b"]) is None
-    for folder in ("cache", "shared/data", "named"):
+    for folder in (cache, "shared/data", "named"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "a").touch()
         assert components.images(["a", "b"]) != tmp_path / folder
@@ -189,7 +192,8 @@ def test_debian_packages_are_installed_only_with_the_right(
 ) -> None:
     """apt-get runs as root or through a sudo that asks nothing; else the reason comes back."""
     calls = bare / "calls"
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    user = [1000]
+    monkeypatch.setattr(os, "geteuid", lambda: user[0])
     assert "not installed by themselves" in components.install(["chromium"])
     program(bare / "bin/apt-get").write_text(f'#!/bin/sh\necho "$@" >> {calls}\n')
     program(bare / "bin/env").write_text('#!/bin/sh\nshift; exec "$@"\n')
@@ -205,7 +209,7 @@ def test_debian_packages_are_installed_only_with_the_right(
     assert update.endswith("update")
     assert install.endswith("install --yes --no-install-recommends chromium postgresql")
     program(bare / "bin/apt-get").write_text("#!/bin/sh\necho 'E: no network' >&2\nexit 100\n")
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    user[0] = 0
     assert components.install(["chromium"]) == "E: no network"
     monkeypatch.setenv("COVDP_INSTALL", "0")
     assert "not installed by themselves" in components.install(["chromium"])

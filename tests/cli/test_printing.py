@@ -135,7 +135,8 @@ def test_a_ledger_without_a_place_is_named_otherwise(
     """Where one's own folder cannot be written, --out would not help."""
     (tmp_path / "file").touch()
     monkeypatch.delenv("COVDP_LEDGER", raising=False)
-    monkeypatch.setattr("platformdirs.user_data_path", lambda name: tmp_path / "file" / name)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
     assert main(["ledger", "show"]) == 2
     error = capsys.readouterr().err
     assert "name another ledger with --ledger or COVDP_LEDGER" in error

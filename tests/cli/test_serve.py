@@ -28,6 +28,7 @@ from covdp.jobs import ReleaseJob, prepare_release
 from covdp.ledger import Reservation, init_ledger
 from covdp.privacy import GDP
 from covdp.publish import load_release
+from tests.cli.scheduled import on_schedule
 from tests.tools.patience import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
@@ -132,11 +133,7 @@ def test_a_night_that_fails_is_one_line_and_an_exhausted_account_ends_serving(
         pay(ward, str(job.settings.run_key))
         return "paid"
 
-    real = releases.nights
-    monkeypatch.setattr(releases, "LONGEST_SLEEP", 1e6)
-    monkeypatch.setattr(releases, "nights", lambda times, _: real(times, clock.now, mend_or_break))
-    monkeypatch.setattr(releases, "planned_times", lambda cron, _: planned_times(cron, clock.now()))
-    monkeypatch.setattr(releases, "release_night", night)
+    on_schedule(monkeypatch, clock.now, mend_or_break, night)
     assert (
         main(
             ["serve", "--config", str(config), "--out", str(ward / "out"), "--data-root", str(ward)]
@@ -190,10 +187,7 @@ def test_a_clock_that_is_set_back_releases_no_night_again(
             raise BudgetError("enough")
         return "paid"
 
-    real = releases.nights
-    monkeypatch.setattr(releases, "nights", lambda times, _: real(times, clock.now, clock.sleep))
-    monkeypatch.setattr(releases, "planned_times", lambda cron, _: planned_times(cron, clock.now()))
-    monkeypatch.setattr(releases, "release_night", night)
+    on_schedule(monkeypatch, clock.now, clock.sleep, night)
     options = {"config": ward / "nightly.toml", "out": ward / "out", "data-root": ward}
     tokens = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     assert main(["serve", *tokens]) == 2
@@ -203,8 +197,15 @@ def test_a_clock_that_is_set_back_releases_no_night_again(
     assert (line in capsys.readouterr().out.splitlines()) == skipped
 
 
-def served(ward: Path, monkeypatch: pytest.MonkeyPatch, nights: int, *tokens: str) -> int:
-    """Serve so many nights, each at its time, and return the exit code."""
+def served(
+    ward: Path, monkeypatch: pytest.MonkeyPatch, nights: int, *tokens: str, paid: str = ""
+) -> int:
+    """Serve so many nights, each at its time, and return the exit code.
+
+    Each pays for the run `paid`, and releases nothing, where that is named.
+    """
+    if paid:
+        monkeypatch.setattr(releases, "release_night", lambda job: pay(ward, paid))
     today = datetime.now(UTC).replace(hour=2, minute=0, second=0, microsecond=0)
     first = today - timedelta(days=nights - 1)
     times = [[first + timedelta(days=number)] for number in range(nights)]
@@ -217,7 +218,6 @@ def test_each_night_is_one_line_with_what_was_released_and_charged(
     ward: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its time, the release, the table and the charge; the files are those of `covdp release`."""
-    monkeypatch.setattr("covdp.publish.released_since", lambda *_: False)
     assert served(ward, monkeypatch, 1) == 0
     day = f"{datetime.now(UTC):%Y-%m-%d}"
     said = capsys.readouterr()
@@ -244,7 +244,6 @@ def test_a_night_that_fails_is_notified_and_the_next_one_is_tried(
         return real(job)
 
     monkeypatch.setattr(jobs, "release", release)
-    monkeypatch.setattr("covdp.publish.released_since", lambda *_: False)
     heard = ward / "heard.txt"
     notify = shlex.join([sys.executable, "-c", NOTIFY, str(heard)])
     assert served(ward, monkeypatch, 3, "--notify", notify) == 0
@@ -261,9 +260,7 @@ def test_a_night_that_cannot_be_paid_is_notified_and_ends_serving(
     ward: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The line that ends it is said once; that nobody was notified is said as well."""
-    monkeypatch.setattr(jobs, "release", lambda job: pay(ward, "another"))
-    monkeypatch.setattr(releases, "release_night", lambda job: pay(ward, "another"))
-    assert served(ward, monkeypatch, 2, "--notify", "false") == 2
+    assert served(ward, monkeypatch, 2, "--notify", "false", paid="another") == 2
     nobody, ends = capsys.readouterr().err.splitlines()
     assert nobody == "covdp: nobody was notified: it ended with exit code 1"
     assert "left" in ends
@@ -329,10 +326,9 @@ def test_the_last_night_that_is_paid_is_followed_by_one_notice(
     ward: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An account that is spent ends serving, and the command hears of that once."""
-    monkeypatch.setattr(releases, "release_night", lambda job: pay(ward, "another"))
     heard = ward / "heard.txt"
     notify = shlex.join([sys.executable, "-c", NOTIFY, str(heard)])
-    assert served(ward, monkeypatch, 2, "--notify", notify) == 2
+    assert served(ward, monkeypatch, 2, "--notify", notify, paid="another") == 2
     (line,) = heard.read_text().splitlines()
     assert "left of" in line
 

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import sys
 import tomllib
 from pathlib import Path
 
@@ -25,11 +26,21 @@ ANSWERS = ["--population", "ward-7", "--total", "2", "--budget", "0.5"]
 
 
 class Terminal(io.StringIO):
-    """Standard input of somebody who answers."""
+    """Standard input: of nobody, or of somebody at a terminal who answers."""
+
+    answers = False
 
     def isatty(self) -> bool:
-        """Return that it is one."""
-        return True
+        """Return whether it is one."""
+        return self.answers
+
+    def type(self, text: str) -> None:
+        """Answer with a text, and then no more."""
+        self.answers = True
+        self.seek(0)
+        self.truncate()
+        self.write(text)
+        self.seek(0)
 
 
 @pytest.fixture
@@ -38,7 +49,7 @@ def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COVDP_DATA", raising=False)
     monkeypatch.setenv("COVDP_LEDGER", str(tmp_path / "ledger.sqlite"))
-    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setattr("sys.stdin", Terminal())
     images = np.random.default_rng(0).integers(0, 256, (60, 12, 12), dtype=np.uint8)
     Path("images").mkdir()
     np.savez("images/ward-card.npz", train_images=images, train_labels=np.arange(60) % 2)
@@ -112,7 +123,7 @@ def test_a_budget_is_a_number_above_0(
 
 
 def test_start_asks_on_a_terminal_and_never_without_one(
-    ward: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ward: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One refusal names all missing options; Enter takes a proposal; a slip is asked anew."""
     assert start("--budget", "0.5") == 2
@@ -123,15 +134,17 @@ def test_start_asks_on_a_terminal_and_never_without_one(
     for words in ("--budget 0.25", "--nights 9", "--out 'a b.toml'", "--data-root images"):
         assert words in command
     assert sorted(path.name for path in ward.iterdir()) == ["images", "ward-card.toml"]
-    monkeypatch.setattr("sys.stdin", Terminal("\n3\n\n"))
+    typed = sys.stdin
+    assert isinstance(typed, Terminal)
+    typed.type("\n3\n\n")
     assert start() == 0
     assert load_release(Path("ward.toml")).cost == GDP(0.5)
     assert open_ledger("ledger.sqlite").show("ward")[0].budget == GDP(3.0)
-    monkeypatch.setattr("sys.stdin", Terminal("b\nmany\n5\n\n"))
+    typed.type("b\nmany\n5\n\n")
     assert start() == 0
     assert "releases of 0.5) must be a number, found 'many'" in capsys.readouterr().err
     assert open_ledger("ledger.sqlite").show("b")[0].budget == GDP(5.0)
-    monkeypatch.setattr("sys.stdin", Terminal(""))
+    typed.type("")
     assert start() == 2
 
 

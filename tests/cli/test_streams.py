@@ -203,6 +203,7 @@ def test_a_release_that_nobody_can_read_is_paid_once_and_there(ward: Path, first
     assert spent != {None}
 
 
+@pytest.mark.addons
 def test_a_night_goes_on_where_the_log_is_full(
     ward: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,6 +26,7 @@ from covdp.datasets.classed import COPIES, FileRow, collect
 from covdp.datasets.listing import Pattern, fill, find_files, packed
 from covdp.datasets.pictures import FolderCard
 from covdp.errors import DatasetError
+from tests.tools.trace import Watcher
 
 CARD = 'kind = "folder"\nchannels = 1\nclasses = ["cat", "dog"]\n'
 
@@ -300,20 +301,16 @@ def test_a_link_is_left_out_by_either_name(tmp_path: Path) -> None:
         assert ward(tmp_path, CARD + 'exclude = "out.txt"\n').counts() == (1, 1)
 
 
-def test_opening_opens_no_image_where_the_card_has_a_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_opening_opens_no_image_where_the_card_has_a_size(tmp_path: Path, watch: Watcher) -> None:
     """With a size a dataset is opened by names alone, without one by the first header that is."""
     for name in ("cat/0", "cat/1", "dog/0"):
         save(tmp_path / f"ward/{name}.png", picture(0))
     (tmp_path / "ward/cat/0.png").write_bytes(b"no image")
-    opened: list[object] = []
-    real = Image.open
-    monkeypatch.setattr(Image, "open", lambda *a, **k: [real(*a, **k), opened.append(a[0].name)][0])
+    opened = watch(Image.open)
     assert ward(tmp_path, CARD + "size = 4\n").shape == (4, 4)
     assert opened == []
     source = ward(tmp_path)
-    assert (source.shape, len(opened)) == ((6, 5), 1)
+    assert (source.shape, sum(call.result is not None for call in opened)) == ((6, 5), 1)
     with pytest.raises(DatasetError, match=r"cat/0.png is not a readable image"):
         list(source.chunks())
 
@@ -607,8 +604,12 @@ def test_a_flat_folder_is_listed_in_runs(tmp_path: Path, monkeypatch: pytest.Mon
 
     whole = listed()
     assert whole == sorted(f"cat/{name}" for name in [*names, "500"])
-    for run in (1, 7, 301):
+
+    def in_runs(run: int) -> None:
         monkeypatch.setattr(listing, "RUN", run)
+
+    for run in (1, 7, 301):
+        in_runs(run)
         assert listed() == whole
     (tmp_path / "many").mkdir()
     for number in range(12_000):
@@ -621,7 +622,7 @@ def test_a_flat_folder_is_listed_in_runs(tmp_path: Path, monkeypatch: pytest.Mon
 
     def peak(run: int, names: int) -> int:
         """Return the most memory that this takes in runs of some length."""
-        monkeypatch.setattr(listing, "RUN", run)
+        in_runs(run)
         return memory(lambda: read(names))[1]
 
     assert read(20_000) == 12_000

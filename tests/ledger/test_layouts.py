@@ -158,14 +158,15 @@ def test_all_steps_are_one_transaction(older: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(layout, "LAYOUT", "4")
     monkeypatch.setattr("covdp.ledger.api.LAYOUT", "4")
     make = "CREATE TABLE covdp_more (value INTEGER)"
-    steps = {"2": (make,), "3": ("INSERT INTO covdp_more VALUES (1)", "INSERT INTO nowhere (1)")}
+    steps: dict[str, tuple[str, ...]] = {"2": (make,)}
+    steps |= {"3": ("INSERT INTO covdp_more VALUES (1)", "INSERT INTO nowhere (1)")}
     monkeypatch.setattr(layout, "MIGRATIONS", steps)
     before = found(older)
     for _ in range(2):
         with pytest.raises(LedgerError):
             open_ledger(older)
         assert found(older) == before
-    monkeypatch.setattr(layout, "MIGRATIONS", {**steps, "3": steps["3"][:1]})
+    steps["3"] = steps["3"][:1]
     open_ledger(older)
     open_ledger(older)
     assert found(older)[0] == "4"

@@ -17,6 +17,7 @@ from covdp.ledger import journal as journals
 from covdp.ledger.journal import append
 from covdp.privacy import GDP, Budget, compose
 from tests.tools.patience import calls
+from tests.tools.trace import Watcher
 
 PRICE = GDP(0.3)
 TABLES = ("meta", "journal", "results")
@@ -59,28 +60,25 @@ def change(file: Path, *statements: str) -> None:
 
 
 def test_each_row_is_verified_once_and_compared_each_time(
-    file: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, monkeypatch: pytest.MonkeyPatch, watch: Watcher
 ) -> None:
     """A use verifies the rows that came since the last; one that failed leaves nothing behind."""
-    ledger, verified = open_ledger(file), list[int]()
+    ledger, chained = open_ledger(file), watch(journals.chain)
 
-    def counted(key: bytes, before: str, number: int, line: str) -> str:
-        verified.append(number)
-        return real(key, before, number, line)
+    def verified() -> list[int]:
+        return [call.given["number"] for call in chained]
 
-    real = journals.chain
-    monkeypatch.setattr(transactions, "_KNOWN", {})
-    monkeypatch.setattr(journals, "chain", counted)
+    transactions._KNOWN.clear()
     before = ledger.show("chest")
-    assert verified == list(range(1, 9))
+    assert verified() == list(range(1, 9))
     with monkeypatch.context() as patch:
         patch.setattr(transactions, "last_row", lambda _: exec("raise MemoryError"))
         with pytest.raises(LedgerError):
             ledger.set_budget("chest", GDP(9.0))
-    assert verified[8:] == [9]  # written, and undone
+    assert verified()[8:] == [9]  # written, and undone
     assert ledger.show("chest") == before
     ledger.set_budget("chest", GDP(3.0))
-    assert verified[9:] == [9]
+    assert verified()[9:] == [9]
     change(file, "UPDATE covdp_journal SET event = replace(event, 'monday', 'sunday')")
     with pytest.raises(LedgerError, match="row 3 of its journal was changed"):
         ledger.show("chest")

@@ -180,13 +180,15 @@ def test_a_confirmation_of_nothing_moves_no_marker_back(
 ) -> None:
     """Another process, which writes a row right after it, moves the marker further."""
     ledger, move, held = open_ledger(address), api.move_marker, marker(address)
+    paying = list[str]()
     before = held.read_bytes()
     pay(ledger, "monday")
     held.write_bytes(before)
 
     def overtaken(*parts: Any, **how: Any) -> None:
-        monkeypatch.setattr(api, "move_marker", move)
-        pay(ledger, "tuesday")
+        if not paying:
+            paying.append("tuesday")
+            pay(ledger, "tuesday")
         move(*parts, **how)
 
     monkeypatch.setattr(api, "move_marker", overtaken)

@@ -8,7 +8,6 @@ compared step by step. A search compares with a proven inequality, so a correct 
 import itertools
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -64,7 +63,8 @@ from covdp.privacy import (
     gaussian_sigma,
 )
 from tests.mean.scripts import SCRIPTS, Probe, Script, probe, random_script, setting, steps_of
-from tests.sample_means import adaptive, clipped_sum, drawn, forced, reaching
+from tests.sample_means import adaptive, blocks_of, clipped_sum, drawn, forced, reaching
+from tests.tools.trace import Watcher
 
 
 def still(step: int, length: int) -> FloatArray:
@@ -107,21 +107,14 @@ def test_no_replacement_moves_a_step_by_more_than_its_sensitivity(name: str) -> 
 
 
 @pytest.mark.parametrize("name", BOUNDED)
-def test_scripts_reach_every_kind_of_clip(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scripts_reach_every_kind_of_clip(name: str, watch: Watcher) -> None:
     """The scripts above make the narrowest balls be chosen, the widest, and some between."""
     manifold, facts, candidates = setting(name)
-    chosen: list[float] = []
-
-    def spy(*values: Any) -> FloatArray:
-        found = choose_radius(*values)
-        chosen.extend(found)
-        return found
-
-    monkeypatch.setattr(rounds, "choose_radius", spy)
+    calls = watch(choose_radius)
     ready = adaptive(candidates[:4], domain=facts, manifold=manifold)
     for mu, script in itertools.product((0.5, 5.0, 50.0), SCRIPTS.values()):
         probe(ready, GDP(mu), script)
-    prior = ready.records.prior
+    prior, chosen = ready.records.prior, [radius for call in calls for radius in call.result]
     assert min(chosen) == prior.edges[0]
     assert max(chosen) == pytest.approx(prior.far_edges[-1])
     assert any(prior.edges[1] < radius < prior.edges[-2] for radius in chosen)
@@ -584,7 +577,7 @@ def test_means_drawn_together_may_have_noise_of_their_own(
     ready = [adaptive(sample, domain=facts, manifold=manifold) for sample in samples]
     alone = [drawn(own, GDP(0.5), InTurn(1, number)) for number, own in enumerate(ready)]
     for most in (2**21, 2 * len(points) * ready[0].records.space.dim):
-        monkeypatch.setattr("covdp.mean.rounds.COORDINATES_AT_ONCE", most)
+        blocks_of(monkeypatch, most)
         noise = [InTurn(1, number) for number in range(3)]
         together = draw_each(ready, GDP(0.5), noise=noise)
         for number, one in enumerate(alone):

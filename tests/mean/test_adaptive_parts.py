@@ -54,6 +54,7 @@ from covdp.mean.tuning import (
 from covdp.privacy import GDP, ZCDP, ApproxDP, Budget, delta_of
 from tests.mean.scripts import Probe, Script
 from tests.sample_means import adaptive, clipped_sum, drawn, forced, reaching
+from tests.tools.trace import Watcher
 
 SPD = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"]
 SPACES = [*SPD, "hyperbolic"]
@@ -538,26 +539,23 @@ def test_counts_of_one_peak_are_the_nearest() -> None:
 
 @pytest.mark.parametrize(("mu", "cluster"), [(0.2, 0.0), (0.2, 0.5), (5.0, 0.0)])
 def test_where_records_are_few_a_radius_is_of_counts_of_one_peak(
-    mu: float, cluster: float, monkeypatch: pytest.MonkeyPatch
+    mu: float, cluster: float, watch: Watcher
 ) -> None:
     """Elsewhere, and where there is a cluster, it is of the released ones."""
-    name, asked = SPD[0], list[FloatArray]()
+    name, asked = SPD[0], watch(likely_counts)
     counts = np.array([0.0, 0.1, 0.9, 0.1, -0.1, 0.08, 0.0, 0.05, *[0.0] * 6, cluster, 0.0, 0.0])
 
     def told(step: int, length: int) -> FloatArray:
         return counts / SQRT2 if STEP_NAMES[step] == "shells 2" else np.zeros(length)
 
-    def spied(shells: FloatArray, n: int) -> FloatArray:
-        asked.append(shells[0])
-        return likely_counts(shells, n)
-
-    monkeypatch.setattr(rounds, "likely_counts", spied)
     ready = adaptive(inner(name, 400, 8), domain=facts_of(name), manifold=space_of(name))
     drawn(ready, GDP(mu), Probe((told,)))
     peaked = one_peak(400.0 * counts[None])[0]
     assert np.abs(peaked - 400.0 * counts).max() > 10.0
     few = mu < 1.0 and not cluster
-    np.testing.assert_allclose(asked[1], peaked if few else 400.0 * counts, atol=1e-9)
+    np.testing.assert_allclose(
+        asked[1].given["shells"][0], peaked if few else 400.0 * counts, atol=1e-9
+    )
 
 
 def test_records_outside_go_with_the_noise_and_never_are_most() -> None:
@@ -788,7 +786,7 @@ def test_the_ball_of_a_class_with_a_thick_tail_stays(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky"])
 def test_the_ball_of_a_class_that_seems_narrow_is_halfway(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: pytest.MonkeyPatch, watch: Watcher
 ) -> None:
     """Between the first centre and the second, with the mean of both radii; so it holds both.
 
@@ -796,18 +794,13 @@ def test_the_ball_of_a_class_that_seems_narrow_is_halfway(
     From halfway the belief is as much wider as the way is long.
     """
     ready = adaptive(inner(name, 400, 8), domain=facts_of(name), manifold=space_of(name))
-    moments, radii, beliefs, last_mean = [], list[float](), list[FloatArray](), rounds._last
+    moments, chosen = [], watch(choose_radius)
+    beliefs, last_mean = list[FloatArray](), rounds._last
 
     def before_the_last(source: Any, *rest: Any) -> Any:
         beliefs.append(source.belief[0])
         return last_mean(source, *rest)
 
-    def spied(*asked: Any) -> FloatArray:
-        found = choose_radius(*asked)
-        radii.append(float(found[0]))
-        return found
-
-    monkeypatch.setattr(rounds, "choose_radius", spied)
     monkeypatch.setattr(rounds, "_last", before_the_last)
     for number, value in (("NEARER", tuning.NEARER), ("NEARER", 0.0), ("FAR_OFF", 0.0)):
         with monkeypatch.context() as patch:
@@ -818,7 +811,7 @@ def test_the_ball_of_a_class_that_seems_narrow_is_halfway(
     assert np.linalg.norm(way) > 0.1
     np.testing.assert_allclose(half.base, stays.base + way / 2.0, rtol=1e-12)
     unit = float(np.linalg.norm(ready.records.frame.from_axes[0]))
-    first, last = radii[0], float(np.linalg.norm(goes.axes[0])) / unit / 2.0
+    first, last = float(chosen[0].result[0]), float(np.linalg.norm(goes.axes[0])) / unit / 2.0
     assert last < tuning.NEARER * first
     assert np.linalg.norm(half.axes[0]) / unit == pytest.approx(first + last)
     np.testing.assert_allclose(beliefs[0] - beliefs[2], np.outer(way, way) / 4.0, atol=1e-9)

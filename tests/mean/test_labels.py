@@ -30,7 +30,6 @@ from covdp.mean import (
     draw_each,
     prepare,
     private_mean,
-    rounds,
     sums,
 )
 from covdp.mean.plan import STEP_NAMES
@@ -50,7 +49,7 @@ from tests.mean.scripts import (
     steps_of,
 )
 from tests.mean.tiled import means, tiles
-from tests.sample_means import forced
+from tests.sample_means import blocks_of, forced
 
 TOTAL = 200
 
@@ -144,9 +143,7 @@ def test_nothing_that_is_public_depends_on_the_size_of_a_class(
 ) -> None:
     """Noise, Δ, the lengths of vectors and the blocks of draws are those of any class."""
     manifold, _, candidates = setting(name)
-    monkeypatch.setattr(
-        rounds, "COORDINATES_AT_ONCE", 3 * 7 * manifold.dim
-    )  # room for three draws of 7
+    blocks_of(monkeypatch, 3 * 7 * manifold.dim)  # room for three draws of 7
     asked = []
     for n in (0, 1, 2, 7):
         probe = Probe(tuple(of_count(SCRIPTS["near"], 9.0) for _ in range(5)))
@@ -198,11 +195,7 @@ def test_counts_are_those_of_all_means_whichever_ball_the_last_has(
     """Where some repetitions have a ball around all records, and where all or none have one."""
     points, where = tiles(0, SPD[0], 60)
     for wide in ([False] * 4, [True] * 4, [True, False, False, True]):
-
-        def chosen(*_: Any, wide: list[bool] = wide) -> FloatArray:
-            return np.where(wide, 1e3, 1.0)
-
-        monkeypatch.setattr(rounds, "choose_radius", chosen)
+        forced(monkeypatch, np.where(wide, 1e3, 1.0))
         drawn = means(points, where, Labels(200), 1.0, 4)
         assert drawn.class_size is not None
         shares = sum(step.sigma**-2 for step in drawn.steps if step.name.startswith("mean"))

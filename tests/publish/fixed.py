@@ -1,10 +1,19 @@
 """Noise that is the same in every draw."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from covdp.arrays import FloatArray
 from covdp.mechanisms import NoisyVector, noise
+
+
+def draw_by(
+    monkeypatch: pytest.MonkeyPatch, source: Callable[[FloatArray, float, float], NoisyVector]
+) -> None:
+    """Have a function draw in place of the lattice."""
+    monkeypatch.setattr(noise, "hardened_gaussian", source)
 
 
 def fixed_noise(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, float, float]]:
@@ -16,5 +25,5 @@ def fixed_noise(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, float, float
         rng = np.random.default_rng(len(asked))
         return NoisyVector(sigma * rng.standard_normal(len(vector)) + 9.0 * rng.random(), 0.01)
 
-    monkeypatch.setattr(noise, "hardened_gaussian", fixed)
+    draw_by(monkeypatch, fixed)
     return asked

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -46,6 +45,7 @@ from covdp.store import (
 )
 from tests.tools.children import in_child
 from tests.tools.patience import PATIENCE
+from tests.tools.trace import SeenCall, Watcher
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
@@ -56,9 +56,9 @@ FOLDER = 'kind = "folder"\nchannels = 1\nclasses = ["well", "ill"]\n'
 
 
 @pytest.fixture(autouse=True)
-def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_shards(monkeypatch: pytest.MonkeyPatch, shard_images: Callable[[int], None]) -> None:
     """Cut shards at 64 images, and read them in chunks of 10, blocks of 3."""
-    monkeypatch.setattr(plan, "SHARD_IMAGES", 64)
+    shard_images(64)
     monkeypatch.setattr(FILL, "READ_BYTES", 10 * 144)
     monkeypatch.setattr(FILL, "THREAD_BYTES", 3 * 144)
 
@@ -146,9 +146,11 @@ def test_a_pass_says_what_share_of_its_work_was_decoding(
         assert fill(planned(tmp_path, name), place, workers).decoding == {}
 
 
-def test_a_plan_holds_a_few_bytes_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_holds_a_few_bytes_an_image(
+    tmp_path: Path, shard_images: Callable[[int], None]
+) -> None:
     """A pass over n images is planned in less than 15·n bytes, and a megabyte."""
-    monkeypatch.setattr(plan, "SHARD_IMAGES", 1 << 14)
+    shard_images(1 << 14)
     n = 600_000
     images, labels = np.zeros((n, 1, 1), np.uint8), (np.arange(n) % 3).astype(np.uint8)
     np.savez(tmp_path / "ward.npz", train_images=images, train_labels=labels)
@@ -187,10 +189,10 @@ def _cut(digests: bytes) -> list[bytes]:
 
 @pytest.mark.parametrize("most", [64, 3])
 def test_contents_depend_on_no_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shard_images: Callable[[int], None], most: int
 ) -> None:
     """Units in another order, and images of one, are the same; of other units they are others."""
-    monkeypatch.setattr(plan, "SHARD_IMAGES", most)
+    shard_images(most)
     monkeypatch.setattr(sys.modules["covdp.store.stored"], "DIGESTS_AT_ONCE", 5)
     card = find_card("tiles").model_copy(update={"classes": ("all",)})
     zeros = np.zeros(12, np.int64)
@@ -529,14 +531,12 @@ def released(ward: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., bytes
 
 
 def test_a_release_unpacks_its_file_once(
-    ward: Path, released: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+    ward: Path, released: Callable[..., bytes], watch: Watcher
 ) -> None:
     """Digests and descriptors of all classes come from one pass, and asked again from another."""
-    unpacked = list[str]()
-    blocks = npz._blocks
-    monkeypatch.setattr(npz, "_blocks", lambda *a: (unpacked.append(a[2]), blocks(*a))[1])
+    unpacked = watch(npz._blocks)
     first = released()
-    assert unpacked == ["train", "test"]
+    assert [call.given["split"] for call in unpacked] == ["train", "test"]
     assert released() == first
 
 
@@ -557,27 +557,29 @@ def test_images_in_another_order_are_the_same_to_the_ledger(
     assert book.show("ward-7")[0].releases == 2
 
 
+def of_the_ward(described: Sequence[SeenCall]) -> int:
+    """Return how many images of the ward's size were described, without a black one of ours."""
+    images = [call.given["images"] for call in described]
+    return sum(
+        len(each) for each in images if each.shape[1:] == pictures(1).shape[1:] and each.any()
+    )
+
+
 def test_a_private_store_goes_with_its_release(
-    ward: Path, released: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+    ward: Path, released: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch, watch: Watcher
 ) -> None:
     """What a release keeps is there until it is committed; one that failed goes on from it."""
-    described = list[int]()
-
-    def counting(images: ImageArray, *options: object) -> object:
-        described.append(len(images))
-        return describe(images, *options)
-
-    monkeypatch.setattr(FILL, "describe", counting)
+    described = watch(describe)
     with monkeypatch.context() as patch:
         patch.setattr(sys.modules["covdp.publish.release"], "make_document", lambda *_: 1 / 0)
         with pytest.raises(PrivacyError):
             released()
-    assert sum(described) == 300
+    assert of_the_ward(described) == 300
     assert (ward / "stores").stat().st_mode & 0o777 == 0o700
     (kept,) = (ward / "stores").iterdir()
     assert kept.stat().st_mode & 0o777 == 0o700
     released()
-    assert sum(described) == 300
+    assert of_the_ward(described) == 300
     assert list((ward / "stores").iterdir()) == []
 
 
@@ -706,14 +708,14 @@ def test_a_store_in_s3_is_the_same(ward: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.slow
 def test_a_killed_worker_costs_its_shard_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, shard_images: Callable[[int], None]
 ) -> None:
     """Of two workers of Dask one is killed in the middle: every shard is made, the same bits."""
     from distributed import Client, LocalCluster
     from distributed import as_completed as completed
 
     killed = tmp_path / "killed"
-    monkeypatch.setattr(plan, "SHARD_IMAGES", 4)
+    shard_images(4)
     folder(tmp_path, 80)
     made, place = planned(tmp_path, "scans.toml"), find_place(tmp_path / "store")
     fill(made, find_place(tmp_path / "undisturbed"))
@@ -743,7 +745,7 @@ def test_a_killed_worker_costs_its_shard_only(
 
 
 def test_a_run_reads_its_images_from_a_store_that_goes_with_it(
-    ward: Path, monkeypatch: pytest.MonkeyPatch
+    ward: Path, monkeypatch: pytest.MonkeyPatch, watch: Watcher
 ) -> None:
     """One opening and one pass for all steps; bound, records and table come from it, none stays."""
     monkeypatch.setenv("COVDP_STORE", str(ward / "stores"))
@@ -751,24 +753,10 @@ def test_a_run_reads_its_images_from_a_store_that_goes_with_it(
     config = load_experiments(MAIN, dataset=str(ward / "ward.toml"))[0]
     config = config.model_copy(update={"budgets": (1.0,), "repetitions": 2})
     run = Run(config, ward, ward / "out")
-    described, wanted = list[int](), SimpleNamespace(open_dataset=open_dataset, fill=fill)
-
-    def counting(images: ImageArray, *options: object) -> object:
-        described.append(len(images))
-        return describe(images, *options)
-
-    monkeypatch.setattr(FILL, "describe", counting)
-    calls = list[str]()
-    for name in ("open_dataset", "fill"):
-
-        def counted(*args: Any, name: str = name, **options: Any) -> Any:
-            calls.append(name)
-            return getattr(wanted, name)(*args, **options)
-
-        monkeypatch.setattr(f"covdp.experiments.images.{name}", counted)
+    described, opened, filled = watch(describe), watch(open_dataset), watch(fill)
     table = run_experiment(run)
-    assert sorted(calls) == ["fill", "open_dataset"]  # its shards are digested by `fill`
-    assert sum(described) == 300
+    assert (len(filled), len(opened)) == (1, 1)  # its shards are digested by `fill`
+    assert of_the_ward(described) == 300
     assert set(read_rows(table)["n"]) == {100}
     assert sorted(path.name for path in (run.folder / "samples").iterdir()) == [
         "0.png",

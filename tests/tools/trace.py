@@ -4,12 +4,13 @@ Python tells of every function that is called and left. Only what is in `pipelin
 """
 
 import functools
+import inspect
 import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from itertools import groupby
 from pathlib import Path
 from types import FrameType
@@ -53,6 +54,44 @@ def profiled(see: Callable[[FrameType, str, Any], None]) -> Iterator[None]:
     finally:
         sys.setprofile(before)
         threading.setprofile(before)
+
+
+@dataclass
+class SeenCall:
+    """A call of a function that is watched: what it was given, by name, and what it returned."""
+
+    given: dict[str, Any]
+    result: Any = None
+
+
+class Watcher:
+    """Notes of the calls of functions, which run as they are: nothing is put in their place.
+
+    Threads that were started before are not seen. Of a call that has not ended, or that raised, and
+    of a generator the result is None.
+    """
+
+    def __init__(self) -> None:
+        self._seen = dict[Any, list[SeenCall]]()
+        self._open = dict[int, SeenCall]()
+        self._begun = dict[int, FrameType]()
+
+    def __call__(self, function: Any) -> list[SeenCall]:
+        """Return the calls of a function from now on, a list that grows."""
+        return self._seen.setdefault(inspect.unwrap(function).__code__, [])
+
+    def see(self, frame: FrameType, event: str, argument: Any) -> None:
+        """Note a call, or its end."""
+        if event == "call" and frame.f_code in self._seen:
+            if frame.f_code.co_flags & inspect.CO_GENERATOR:
+                if id(frame) not in self._begun:  # else it goes on
+                    self._begun[id(frame)] = frame
+                    self._seen[frame.f_code].append(SeenCall(dict(frame.f_locals)))
+                return
+            self._open[id(frame)] = call = SeenCall(dict(frame.f_locals))
+            self._seen[frame.f_code].append(call)
+        elif event == "return" and (ended := self._open.pop(id(frame), None)) is not None:
+            ended.result = argument
 
 
 def walk(work: Work, kind: type) -> Walk:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from covdp.addons.audit import all_cases, audit, run_audit, trials
+from covdp.addons.audit import all_cases, audit, run_audit
 from covdp.addons.audit.attacks import (
     ENDS,
     AdaptiveTranscripts,
@@ -56,6 +56,7 @@ from covdp.mechanisms import MECHANISMS, FloatNoise, NoisyVector
 from covdp.privacy import GDP, ApproxDP, Budget, PureDP, delta_of, gaussian_sigma
 from covdp.results import read_metadata
 from covdp.results.tables import AUDIT_SCHEMA, read_table
+from tests.addons.audit.chosen import audit_only
 
 LAW_FAULTS = {
     "one coordinate x 0.95",
@@ -574,8 +575,7 @@ def test_a_run_counts_a_fault_that_any_value_catches(
 ) -> None:
     """Nine tenths of the noise: one row, of the noise, which shows most; all is well."""
     fault = next(item for item in CONTROLS if item.fault == "nine tenths of the noise")
-    monkeypatch.setattr(trials, "all_cases", lambda _: (ADAPTIVE_CASES[0],))
-    monkeypatch.setattr(trials, "CONTROLS", (fault,))
+    audit_only(monkeypatch, [ADAPTIVE_CASES[0]], [fault])
     done = run_audit("adaptive", trials=5000, out=tmp_path, seed=3, controls=True)
     rows = read_table(done.path, AUDIT_SCHEMA)
     assert done.good
@@ -647,7 +647,7 @@ def test_the_table_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """
     few = tuple(item for item in CONTROLS if not item.replayed)
     assert len(few) > 5
-    monkeypatch.setattr(trials, "CONTROLS", few)
+    audit_only(monkeypatch, controls=few)
     done = run_audit("tangent-gaussian", trials=1000, out=tmp_path, seed=3, controls=True)
     asked = "tangent-gaussian-trials-1000-seed-3-controls"
     assert done.path == tmp_path / "audit" / f"audit-{asked}.parquet"
@@ -695,7 +695,7 @@ def test_exit_codes(
     assert main(["audit", *options]) == 0
     assert "VIOLATED" not in capsys.readouterr().out
     broken = replace(case("extrinsic-gaussian", "spd-log-cholesky", GDP(1.0)), broken=half_noise)
-    monkeypatch.setattr(trials, "all_cases", lambda _: (broken,))
+    audit_only(monkeypatch, [broken])
     with pytest.raises(SystemExit) as stopped:
         main(["audit", *options])
     assert stopped.value.code == 1

@@ -21,6 +21,8 @@ from covdp.mean import engine, rounds
 from covdp.mechanisms import FloatNoise, NoisyVector, additive
 from covdp.mechanisms import noise as sources
 from covdp.mechanisms.additive import GaussianNoise, LaplaceNoise
+from tests.addons.audit.chosen import audit_only
+from tests.publish.fixed import draw_by
 
 WIDTHS = (6, 1, 4, 6, 2)
 """Lengths of five steps."""
@@ -248,7 +250,7 @@ def test_half_the_noise_of_releases_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
     def half(vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
         return sound(vector, sigma / 2.0, sensitivity)
 
-    monkeypatch.setattr(sources, "hardened_gaussian", half)
+    draw_by(monkeypatch, half)
     for group in audit(hardened, trials=6_000):
         assert group[-1].claim.quantity == NOISE
         assert group[-1].verdict == "VIOLATED"
@@ -333,8 +335,7 @@ def test_a_coordinate_of_a_mechanism_is_seen(law: Any, monkeypatch: pytest.Monke
 def test_the_rate_of_false_alarms_is_stated(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all rows together, on screen and in the file; a row of the noise has α for its claim."""
     control = next(item for item in CONTROLS if item.fault == "the same seed twice")
-    monkeypatch.setattr(trials, "all_cases", lambda _: (FLOAT_CASES["persons"],))
-    monkeypatch.setattr(trials, "CONTROLS", (control,))
+    audit_only(monkeypatch, [FLOAT_CASES["persons"]], [control])
     done = run_audit("persons", trials=5000, out=tmp_path, controls=True)
     assert f"probability {trials.FALSE_ALARM:g} at most" in str(done.table.caption)
     law = [row for row in done.claims if row["quantity"] == NOISE]

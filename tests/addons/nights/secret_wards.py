@@ -11,7 +11,8 @@ from sample_nights import CONFIG, STREAM, Ward
 
 from covdp.addons.nights.ledger import stored_nights
 from covdp.arrays import FloatArray
-from covdp.mechanisms import NoisyVector, noise
+from covdp.mechanisms import NoisyVector
+from tests.publish.fixed import draw_by
 
 SECRET = CONFIG.replace('labels = "public"\n', "")
 HORIZON, FIVE = STREAM.replace("80.0", "300.0"), STREAM.replace("80.0", "100.0")
@@ -34,7 +35,7 @@ def fixed_noise(monkeypatch: pytest.MonkeyPatch, counts: FloatArray) -> list[tup
         asked.append((len(vector), sigma, sensitivity))
         return NoisyVector(told, 0.01)
 
-    monkeypatch.setattr(noise, "hardened_gaussian", fixed)
+    draw_by(monkeypatch, fixed)
     return asked
 
 
@@ -84,5 +85,5 @@ def recorded(monkeypatch: pytest.MonkeyPatch, told: Vectors, *, scale: float = 1
         found.append((vector, scale * sigma, out))
         return NoisyVector(out, 0.01)
 
-    monkeypatch.setattr(noise, "hardened_gaussian", noisy)
+    draw_by(monkeypatch, noisy)
     return found

@@ -82,6 +82,7 @@ from tests.addons.nights.documents import (
 )
 from tests.publish.scripted import ScriptedSource, noised, replay, stand_in  # noqa: F401  (a fixture)
 from tests.tools.children import in_child
+from tests.tools.trace import SeenCall, Watcher
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
@@ -453,18 +454,19 @@ def test_no_other_record_of_a_person_is_drawn(
 SEVERAL = CONFIG.replace("smallest_class = 1\n", "")
 
 
-def test_a_class_of_too_few_new_units_waits(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
+def rows_of(filled: Sequence[SeenCall]) -> list[int]:
+    """Return how many rows each pass of a store was planned for."""
+    return [len(call.given["plan"].chosen.rows) for call in filled]
+
+
+def test_a_class_of_too_few_new_units_waits(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch, watch: Watcher
+) -> None:
     """One image of a class that comes alone enters with the next, and no date tells whose it is.
 
     It is read again, and nothing else is; a night that is killed takes up none that waits.
     """
-    read, real = list[int](), settling.fill
-
-    def counted(plan: Any, *rest: Any, **told: Any) -> Any:
-        read.append(len(plan.chosen.rows))
-        return real(plan, *rest, **told)
-
-    monkeypatch.setattr(settling, "fill", counted)
+    filled = watch(settling.fill)
     ward.write(config=SEVERAL)
     ward.put(well=5, ill=1)
     assert tonight(ward.night(1)) == [5, 0]
@@ -481,7 +483,7 @@ def test_a_class_of_too_few_new_units_waits(ward: Ward, monkeypatch: pytest.Monk
         path.unlink()
     ward.put(ill=1)
     assert [tonight(json.loads(found)) for found in ward.settle(5)] == [[2, 0], [0, 2]]
-    assert read[:4] == [6, 2, 3, 3]
+    assert rows_of(filled)[:4] == [6, 2, 3, 3]
     assert tonight(ward.night(6)) == [0, 0]
     assert [row["n_so_far"] for row in ward.night(7)["classes"]] == [7, 4]
 
@@ -536,7 +538,7 @@ def test_what_is_released_is_made_of_what_was_noised(
 
 
 @pytest.mark.parametrize("card", [CARD, PERSONS], ids=["images", "persons"])
-def test_a_night_reads_what_is_new(ward: Ward, monkeypatch: pytest.MonkeyPatch, card: str) -> None:
+def test_a_night_reads_what_is_new(ward: Ward, watch: Watcher, card: str) -> None:
     """What entered is not read again, nor is the past: the same work on any night.
 
     That is counted in images, transactions and results, since seconds depend on the machine. A
@@ -544,32 +546,18 @@ def test_a_night_reads_what_is_new(ward: Ward, monkeypatch: pytest.MonkeyPatch, 
     and time; a list that is lost costs one night.
     """
     ward.write(card)
-    read, opened, results = list[int](), list[str](), list[str]()
-
-    def counted(plan: Any, *rest: Any, **told: Any) -> Any:
-        read.append(len(plan.chosen.rows))
-        return real(plan, *rest, **told)
-
-    def transaction(*rest: Any, **told: Any) -> Any:
-        opened.append("")
-        return begin(*rest, **told)
-
-    def result(*rest: Any) -> bytes:
-        results.append("")
-        return look(*rest)
-
-    real, begin, look = settling.fill, Ledger.transaction, Transaction.result
-    monkeypatch.setattr(settling, "fill", counted)
-    monkeypatch.setattr(Ledger, "transaction", transaction)
-    monkeypatch.setattr(Transaction, "result", result)
+    filled, results = watch(settling.fill), watch(Transaction.result)
+    opened = watch(Ledger.transaction)
     config = ward.folder / "night.toml"
     work = []
     for day in range(1, 13):
         paths = ward.put(well=1, ill=1)
         told = load_release(config, run_key=f"2026-03-{day:02d}")
-        before = len(read), len(opened), len(results)
+        before = len(filled), len(opened), len(results)
         release_night(told, init_ledger(ward.folder / "ledger.sqlite"), ward.folder)
-        work.append((sum(read[before[0] :]), len(opened) - before[1], len(results) - before[2]))
+        work.append(
+            (sum(rows_of(filled)[before[0] :]), len(opened) - before[1], len(results) - before[2])
+        )
     assert set(work[1:]) == {(2, 5, 2)}
     os.utime(paths[0])
     assert tonight(ward.night(13)) == [0, 0]
@@ -577,13 +565,13 @@ def test_a_night_reads_what_is_new(ward: Ward, monkeypatch: pytest.MonkeyPatch, 
     handed_on.write_bytes(handed_on.read_bytes()[:-1] + b"x")
     assert tonight(ward.night(14)) == [0, 0]
     assert tonight(ward.night(15)) == [0, 0]
-    assert read[12:] == [1, 24]
+    assert rows_of(filled)[12:] == [1, 24]
     (other,) = ward.put(well=1, who="anna")
     os.utime(other, ns=(paths[0].stat().st_atime_ns, paths[0].stat().st_mtime_ns))
     assert other.stat().st_size == paths[0].stat().st_size
     other.replace(paths[0])
     assert tonight(ward.night(16)) == [int(card == CARD), 0]
-    assert read[14:] == [1]
+    assert rows_of(filled)[14:] == [1]
 
 
 def test_stamps_are_those_of_each_file_alone(tmp_path: Path) -> None:
@@ -1042,10 +1030,13 @@ def test_two_starts_publish_the_same(ward: Ward, monkeypatch: pytest.MonkeyPatch
     real, seen = settling.reserve_night, list[list[bytes]]()
     last: list[Path] = []
     store = find_place(ward.folder / "store")  # which both may use at once
+    first = [False]
 
     def second(ledger: Ledger, *args: Any, **told: Any) -> Any:
         held = real(ledger, *args, **told)
-        monkeypatch.setattr(settling, "reserve_night", real)
+        if not first[0]:
+            return held
+        first[0] = False
         if len(seen) == 0:
             ward.put(well=1)
         if len(seen) == 2:
@@ -1054,9 +1045,9 @@ def test_two_starts_publish_the_same(ward: Ward, monkeypatch: pytest.MonkeyPatch
         seen.append(ward.settle(day, store))
         return held
 
+    monkeypatch.setattr(settling, "reserve_night", second)
     for day in (1, 2, 3):
-        last = ward.put(well=3, ill=2)
-        monkeypatch.setattr(settling, "reserve_night", second)
+        last, first[0] = ward.put(well=3, ill=2), True
         assert ward.settle(day, store) == seen[-1] == ward.settle(day, store)
     assert [tonight(json.loads(found[-1])) for found in seen] == [[3, 2], [4, 2], [3, 2]]
     assert len(stored_nights(ward.ledger, ward.stream)) == 3
@@ -1066,10 +1057,12 @@ def test_a_night_is_of_the_units_that_were_claimed(
     ward: Ward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A start that saw an image more than one that claimed before it and was killed leaves it."""
-    real = settling.reserve_night
+    real, again = settling.reserve_night, [False]
 
     def late(*args: Any, units: Sequence[bytes], labels: Sequence[str], **told: Any) -> Any:
-        monkeypatch.setattr(settling, "reserve_night", real)
+        if again[0]:
+            return real(*args, units=units, labels=labels, **told)
+        again[0] = True
         real(*args, units=units[:-1], labels=labels[:-1], version=told["version"])
         return real(*args, units=units, labels=labels, **told)
 
@@ -1130,7 +1123,7 @@ def test_serving_a_stream(
     ward: Ward, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Missed nights take none of the horizon, a settled one is skipped, the last one ends it."""
-    from covdp.cli import releases
+    from tests.cli.scheduled import on_schedule
 
     ward.write(stream="[stream]\nhorizon = 3\nopening = 80.0\n")
     ward.put(well=5, ill=5)
@@ -1146,12 +1139,8 @@ def test_serving_a_stream(
         ward.settle(int(ran[-1][-2:]))
         return "released"
 
-    real, times = releases.nights, releases.planned_times
     monkeypatch.setenv("COVDP_LEDGER", str(ward.folder / "ledger.sqlite"))
-    monkeypatch.setattr(releases, "LONGEST_SLEEP", 1e6)
-    monkeypatch.setattr(releases, "nights", lambda coming, _: real(coming, lambda: clock[0], sleep))
-    monkeypatch.setattr(releases, "planned_times", lambda cron, _: times(cron, clock[0]))
-    monkeypatch.setattr(releases, "release_night", night)
+    on_schedule(monkeypatch, lambda: clock[0], sleep, night)
     config, out = ward.folder / "night.toml", ward.folder / "out"
     options = {"config": config, "out": out, "data-root": ward.folder}
     tokens = [word for name, value in options.items() for word in (f"--{name}", str(value))]

@@ -27,8 +27,9 @@ from covdp.mean.records import (
     most_steps,
 )
 from covdp.mean.sensitivity import sensitivity
-from covdp.mean.sums import Parts, parts_of
+from covdp.mean.sums import parts_of
 from covdp.mechanisms import MECHANISMS
+from tests.tools.trace import Watcher
 
 AFFINE, HYPERBOLIC = MEDIUM["spd-affine-invariant"], MEDIUM["hyperbolic"]
 CURVED = [AFFINE, HYPERBOLIC]
@@ -231,25 +232,18 @@ def hyperbolic_gap(p: mpmath.matrix, q: mpmath.matrix) -> mpmath.mpf:
     return 2 * mpmath.asinh(mpmath.sqrt(max(sum(gap[1:]) - gap[0], 0)) / 2)
 
 
-def test_it_always_ends_at_its_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_always_ends_at_its_tolerance(watch: Watcher) -> None:
     """Copies, pairs and crowds of the hardest matrices: at τ before the public number of steps."""
-    manifold, rng, sizes = MANIFOLDS["spd-affine-invariant"](k=5), np.random.default_rng(4), []
-    real = barycentres.gradient
-
-    def spy(*given: object) -> tuple[FloatArray, float, float]:
-        found = real(*given)  # type: ignore[arg-type]
-        sizes.append(found[1])
-        return found
-
-    monkeypatch.setattr(barycentres, "gradient", spy)
+    manifold, rng = MANIFOLDS["spd-affine-invariant"](k=5), np.random.default_rng(4)
+    steps = watch(barycentres.gradient)
     for n in (1, 2, 3, 10):
         for _ in range(10):
             points = hard(rng, n)
             for records in (points, np.repeat(points[:1], n, axis=0)):
-                sizes.clear()
+                steps.clear()
                 found = mean_of(records, manifold)
-                assert sizes[-1] <= GRADIENT_TOLERANCE
-                assert len(sizes) < most_steps(WIDE, GRADIENT_TOLERANCE, manifold)
+                assert steps[-1].result[1] <= GRADIENT_TOLERANCE
+                assert len(steps) < most_steps(WIDE, GRADIENT_TOLERANCE, manifold)
                 assert np.isfinite(found.point).all()
 
 
@@ -263,27 +257,18 @@ def test_the_number_of_steps_is_public_and_enough() -> None:
             assert diameter * ((largest - 1) / (largest + 1)) ** steps <= GRADIENT_TOLERANCE
 
 
-def test_a_whole_step_that_shrinks_too_little_is_taken_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_whole_step_that_shrinks_too_little_is_taken_back(watch: Watcher) -> None:
     """Where t = 1 overshoots, far out on a curved manifold, the next step starts where it did."""
     manifold, rng = HYPERBOLIC, np.random.default_rng(1)
     spokes = rng.standard_normal((6, manifold.dim))
     spokes *= 9.0 / np.linalg.norm(spokes, axis=-1, keepdims=True)
-    points, visited = manifold.exp(manifold.origin, spokes), list[tuple[Point, float]]()
-    real = barycentres.gradient
-
-    def spy(parts: Parts[Point], n: int, space: Manifold, at: Point, diameter: float) -> object:
-        found = real(parts, n, space, at, diameter)
-        visited.append((at, found[1]))
-        return found
-
-    monkeypatch.setattr(barycentres, "gradient", spy)
+    points, calls = manifold.exp(manifold.origin, spokes), watch(barycentres.gradient)
     start = points[0]
     found = barycentres.barycentre(
         parts_of(points), 6, manifold, centre=start, diameter=18.0, condition=1e11
     )
-    pull, size, bound = real(parts_of(points), 6, manifold, start, 18.0)
+    visited = [(call.given["at"], call.result[1]) for call in calls]
+    pull, size, bound = barycentres.gradient(parts_of(points), 6, manifold, start, 18.0)
     assert visited[1][1] > size * (bound - 1.0) / (bound + 1.0)
     np.testing.assert_array_equal(visited[1][0], manifold.exp(start, pull))
     np.testing.assert_array_equal(visited[2][0], manifold.exp(start, pull * 2.0 / (1.0 + bound)))

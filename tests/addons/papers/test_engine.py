@@ -24,6 +24,7 @@ from covdp.mean.sensitivity import frechet_sensitivity
 from covdp.mechanisms import MECHANISMS, FloatNoise
 from covdp.mechanisms.exponential import gradient_sensitivity, laplace_sensitivity
 from covdp.results import RowWriter, Table, read_record, read_rows
+from tests.tools.trace import Watcher
 
 SIMULATED = [config.name for config in load_experiments("all") if config.source is not None]
 
@@ -244,9 +245,7 @@ def run_until_killed(run: Run, cells: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_and_ends_with_the_same_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_run_goes_on_and_ends_with_the_same_table(tmp_path: Path, watch: Watcher) -> None:
     """After SIGKILL midway, the same call computes only what lacks; the tables are equal."""
     config = load_experiments("tg-synthetic", quick=True, chains=False)[0]
     killed = Run(config, None, tmp_path / "killed")
@@ -257,10 +256,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_table(
     kept = len(list((tmp_path / "killed" / "results").glob(".*.parts/*.json")))
     assert kept >= 20
     assert not list((tmp_path / "killed" / "results").glob("*.parquet"))
-    write, written = RowWriter.write, list[str]()
-    monkeypatch.setattr(
-        RowWriter, "write", lambda self, key, rows: written.append(key) or write(self, key, rows)
-    )
+    written = watch(RowWriter.write)
     resumed = run(config, tmp_path / "killed")
     record = read_record(killed.log)
     assert record.notes[1].startswith(f"{kept} of {kept + len(written)} cells were there")

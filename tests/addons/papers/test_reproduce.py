@@ -269,11 +269,14 @@ def test_a_step_without_data_has_no_tick(monkeypatch: pytest.MonkeyPatch) -> Non
 
     log = Console(file=io.StringIO(), record=True, color_system="standard", width=80)
     monkeypatch.setattr(progress, "console", lambda: log)
-    monkeypatch.setattr(progress, "is_verbose", lambda: True)
-    with progress.step("one"):
-        pass
-    with progress.step("two") as step:
-        step.skipped = "not run: no data"
+    progress.say(progress.Level.VERBOSE)
+    try:
+        with progress.step("one"):
+            pass
+        with progress.step("two") as step:
+            step.skipped = "not run: no data"
+    finally:
+        progress.say(progress.Level.QUIET)
     told = log.export_text(styles=True)
     assert "\x1b[32m✓\x1b[0m one" in told
     assert "\x1b[33m○ two: not run: no data" in told

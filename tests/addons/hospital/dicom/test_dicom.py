@@ -22,6 +22,7 @@ from covdp.datasets import ImageSource, open_dataset
 from covdp.descriptors import describe
 from covdp.errors import DatasetError, ImageError
 from covdp.parallel import limited_to
+from tests.tools.trace import Watcher
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["cat"]\n'
 CT = "window = [-160, 240]\n"
@@ -124,7 +125,7 @@ def test_enhanced_objects_rescale_each_frame(tmp_path: Path, window: Any) -> Non
 
 
 def test_a_header_of_many_frames_is_read_once_unless_the_file_is_written_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, watch: Watcher
 ) -> None:
     """Whatever chunks it is read in; one of the same size and time in its place is read anew."""
     files, values = [], noise(3, "<i2", 20, 12, 10, low=-100, high=2000)
@@ -138,13 +139,7 @@ def test_a_header_of_many_frames_is_read_once_unless_the_file_is_written_to(
     place.parent.mkdir(parents=True)
     place.write_bytes(files[0].read_bytes())
     source = ward(tmp_path, "window = [0, 500]\n")
-    asked = []
-
-    def counted(stream: io.BufferedReader, file: Path) -> object:
-        asked.append(file)
-        return read_header(stream, file)
-
-    monkeypatch.setattr(header, "read_header", counted)
+    asked = watch(read_header)
     for file in (0, 1):
         assert files[file].stat().st_size == place.stat().st_size
         time.sleep(0.05)  # kernels keep times to some milliseconds

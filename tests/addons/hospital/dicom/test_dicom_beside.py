@@ -18,6 +18,7 @@ from covdp.datasets import ImageSource, collect_faults, find_card, open_dataset
 from covdp.descriptors import describe
 from covdp.errors import DatasetError
 from covdp.store import check, fill, find_place, make_plan
+from tests.tools.trace import Watcher
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["well", "ill"]\n'
 PICTURES, NIFTI = 'masks = "masks/{class}/**/*.png"\n', 'masks = "masks/{class}/**.nii.gz"\n'
@@ -243,22 +244,16 @@ def test_a_table_names_masks_of_dicom(scans: Path) -> None:
         regions(open_dataset(scans / "list.toml", scans))
 
 
-def test_a_mask_of_a_series_is_read_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mask_of_a_series_is_read_once(root: Path, watch: Watcher) -> None:
     """To choose slices, to read them one by one, and to check them, it is unpacked once."""
     for number, label in enumerate(("well", "ill")):
         mask = replaced(root / f"ward/masks/{label}/p1/s.1.nii.gz")
         save_nifti(mask, drawn(label), ORIENTATIONS[17 * number])
-    read, files = nifti.each_plane, list[Path]()
-
-    def each_plane(volume: Any) -> Any:
-        files.append(volume.file)
-        return read(volume)
-
-    monkeypatch.setattr(nifti, "each_plane", each_plane)
+    unpacked = watch(nifti.each_plane)
     source = ward(root, NIFTI, 'frames = "masked"\n')
     np.testing.assert_array_equal(regions(source, 1), WHOLE)
     assert check(source, root / "ward") == []
-    assert len(files) == 2
+    assert len(unpacked) == 2
 
 
 Spoil = Callable[[Path], object]

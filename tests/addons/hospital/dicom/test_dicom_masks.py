@@ -13,7 +13,6 @@ from sample_dicom import item, write_dicom, write_segmentation
 
 from covdp.addons.hospital.dicom import files as image_files
 from covdp.addons.hospital.dicom import header as header_file
-from covdp.addons.hospital.dicom import masks as mask_files
 from covdp.datasets import (
     ImageSource,
     collect_faults,
@@ -22,7 +21,8 @@ from covdp.datasets import (
 )
 from covdp.descriptors import describe
 from covdp.errors import DatasetError
-from covdp.store import check, fill, find_place, make_plan, plan
+from covdp.store import check, fill, find_place, make_plan
+from tests.tools.trace import Watcher
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["well", "ill"]\nmasks = "masks/**/*"\n'
 FLAT = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
@@ -331,9 +331,9 @@ def test_no_segmentation_at_all(root: Path) -> None:
         ward(root, card=CARD.replace("masks/**/*", "well/*"))
 
 
-def test_series_with_masks(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_series_with_masks(root: Path, shard_images: Callable[[int], None]) -> None:
     """Of volumes slices that no frame names lie outside; workers give the bits of `describe`."""
-    monkeypatch.setattr(plan, "SHARD_IMAGES", 1)
+    shard_images(1)
     write_segmentation(root / "ward/masks/ill/seg", drawn(5), [(uid("ill", 1), None)])
     source = ward(root, "volumes = true\n")
     volumes = np.concatenate([*source.chunks()])
@@ -364,7 +364,7 @@ def test_series_whose_masks_do_not_fit(root: Path) -> None:
     assert [fault.file for fault in check(source, root / "ward")] == ["ill"]
 
 
-def test_a_long_segmentation_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_segmentation_is_read_once(tmp_path: Path, watch: Watcher) -> None:
     """What it says is kept while its images are read one by one, and each frame looked at once.
 
     Where frames are is not read again with each image.
@@ -376,29 +376,21 @@ def test_a_long_segmentation_is_read_once(tmp_path: Path, monkeypatch: pytest.Mo
         write_dicom(tmp_path / f"ward/{label}/0", pixels, **known)
         of = [(uid(label, 0), number + 1) for number in range(count)]
         write_segmentation(tmp_path / f"ward/masks/{label}", drawn(len(label), count), of)
-    headers, groups, placed = list[Path](), list[str](), list[int]()
-    read, items, place = mask_files.read_header, header_file.items, image_files.read_frame_id
-
-    def read_header(stream: Any, file: Path) -> Any:
-        headers.append(file)
-        return read(stream, file)
-
-    def items_of(elements: Any, keyword: str) -> Any:
-        groups.append(keyword)
-        return items(elements, keyword)
-
-    def read_frame_id(header: Any, frame: int) -> Any:
-        placed.append(frame)
-        return place(header, frame)
-
-    monkeypatch.setattr(mask_files, "read_header", read_header)
-    monkeypatch.setattr(header_file, "items", items_of)
-    monkeypatch.setattr(image_files, "read_frame_id", read_frame_id)
+    read, items = watch(header_file.read_header), watch(header_file.items)
+    placed = watch(image_files.read_frame_id)
     source = ward(tmp_path)
-    assert sum(1 for _ in source.read(source.select().rows, 1)) == len(placed) == 2 * count
+    images = sum(1 for _ in source.read(source.select().rows, 1))
+    masks = tmp_path / "ward/masks"
+    looked = [call for call in placed if masks not in call.given["header"].file.parents]
+    assert images == len(looked) == 2 * count
     np.testing.assert_array_equal(regions(source, 1), [*drawn(4, count), *drawn(3, count)])
     assert check(source, tmp_path / "ward") == []
-    assert sorted(headers) == [tmp_path / f"ward/masks/{label}" for label in ("ill", "well")]
+    files = [call.given["file"] for call in read]
+    assert sorted(file for file in files if masks in file.parents) == [
+        masks / "ill",
+        masks / "well",
+    ]
+    groups = [call.given["keyword"] for call in items]
     assert groups.count("PerFrameFunctionalGroupsSequence") < 20  # not one for each frame
 
 

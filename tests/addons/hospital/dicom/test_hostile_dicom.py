@@ -486,9 +486,13 @@ def test_a_decoder_that_ends_takes_nobody_with_it(
     monkeypatch: pytest.MonkeyPatch, what: tuple[Any, ...], how: str
 ) -> None:
     """A frame that kills its decoder, or keeps it for too long, is an error; the next is read."""
-    monkeypatch.setattr(decoder, "FRAME_SECONDS", 0.5 if how == "SIGKILL" else PATIENCE)
+
+    def wait(seconds: float) -> None:
+        monkeypatch.setattr(decoder, "FRAME_SECONDS", seconds)
+
+    wait(0.5 if how == "SIGKILL" else PATIENCE)
     with pytest.raises(ValueError, match=rf"decoder ended by .*{how}"):
         decoder.decode_in_subprocess("", "", Fatal(what), {})  # type: ignore[arg-type]
-    monkeypatch.setattr(decoder, "FRAME_SECONDS", PATIENCE)
+    wait(PATIENCE)
     with pytest.raises(ValueError, match="fragment"):
         decoder.decode_in_subprocess(uid.ExplicitVRLittleEndian, "gdcm", b"", {})

@@ -17,7 +17,7 @@ from covdp.errors import DatasetError
 from covdp.ledger import init_ledger
 from covdp.privacy import GDP
 from covdp.publish import load_release, release_once
-from covdp.store import check, fill, find_place, listing_faults, plan
+from covdp.store import check, fill, find_place, listing_faults
 from covdp.store import make_plan as planned
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["well", "ill"]\nvolumes = true\n'
@@ -227,7 +227,7 @@ def several(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_volumes_of_several_depths(several: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_volumes_of_several_depths(several: Path, shard_images: Callable[[int], None]) -> None:
     """As many slices as the card allows: each is described as it is alone, by whatever worker."""
     source = ward(several, "slices = [3, 9]\n")
     assert source.shape == (9, 6, 7)
@@ -241,7 +241,7 @@ def test_volumes_of_several_depths(several: Path, monkeypatch: pytest.MonkeyPatc
     made = planned(source, descriptor="vol7")
     stored = fill(made, find_place(several / "one")).stored
     np.testing.assert_array_equal(np.concatenate(list(stored.records(0))), alone)
-    monkeypatch.setattr(plan, "SHARD_IMAGES", 2)
+    shard_images(2)
     there = find_place(several / "two")
     fill(
         planned(source, descriptor="vol7"),
@@ -306,9 +306,9 @@ def test_a_release_states_the_public_depth(several: Path) -> None:
     assert [step >= widest / n for step, n in zip(steps, (3, 1), strict=True)] == [True, True]
 
 
-def test_workers_read_volumes_of_their_own(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_read_volumes_of_their_own(root: Path, shard_images: Callable[[int], None]) -> None:
     """A shard each, sent to others, gives the bits of one pass, and `vol7` of the voxels."""
-    monkeypatch.setattr(plan, "SHARD_IMAGES", 1)
+    shard_images(1)
     here, there = find_place(root / "here"), find_place(root / "there")
     made = planned(ward(root), descriptor="vol7")
 

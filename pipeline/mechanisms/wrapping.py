@@ -192,21 +192,6 @@ def _mean(
     return np.asarray(means[back].reshape(np.shape(distance)))
 
 
-def noncentral_mean(sigma: float, distance: FloatArray, dim: int) -> FloatArray:
-    """Return E‖u + x‖ = σ·√(π/2)·L_{1/2}^{(d/2−1)}(−s²/(2σ²)) of Gaussian noise, ``(...)``.
-
-    Parameters
-    ----------
-    sigma : float
-        Standard deviation σ > 0 of a coordinate.
-    distance : array, shape (...)
-        Distances s from footpoint to statistic.
-    dim : int
-        Dimension d of the tangent space.
-    """
-    return printed_mean(sigma, np.asarray(distance) / sigma, dim)
-
-
 def printed_mean(sigma: float, distance: FloatArray, dim: int) -> FloatArray:
     """Return the first term of (3) as printed, σ·√(π/2)·L_{1/2}^{(d/2−1)}(−s²/2), ``(...)``.
 

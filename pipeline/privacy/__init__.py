@@ -4,8 +4,8 @@ Read in this order: ``definitions.py`` (the records), ``profiles.py`` (what they
 attacker), ``conversion.py`` (from a budget to the scale of noise, and from a scale, or from one
 definition, to another), ``composition.py`` (how budgets add up, several records of one person among
 them), ``statement.py`` (what they mean to one person). For who accounts for releases of their own,
-as no release here needs it: `amplify`, `pld_compose` and `tradeoff`. ``rounding.py`` holds the
-numerics that keep every figure on the private side.
+as no release here needs it: `pld_compose`. ``rounding.py`` holds the numerics that keep every
+figure on the private side.
 """
 
 from covdp.privacy.composition import compose as compose
@@ -18,7 +18,6 @@ from covdp.privacy.composition import repeat as repeat
 from covdp.privacy.composition import repeat_as_written as repeat_as_written
 from covdp.privacy.composition import share_of as share_of
 from covdp.privacy.composition import split as split
-from covdp.privacy.conversion import amplify as amplify
 from covdp.privacy.conversion import convert as convert
 from covdp.privacy.conversion import gaussian_cost as gaussian_cost
 from covdp.privacy.conversion import gaussian_sigma as gaussian_sigma
@@ -44,7 +43,6 @@ from covdp.privacy.definitions import main_parameter as main_parameter
 from covdp.privacy.definitions import second_parameter as second_parameter
 from covdp.privacy.profiles import delta_of as delta_of
 from covdp.privacy.profiles import epsilon_of as epsilon_of
-from covdp.privacy.profiles import tradeoff as tradeoff
 from covdp.privacy.statement import advantage as advantage
 from covdp.privacy.statement import best_test as best_test
 from covdp.privacy.statement import certified as certified

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import brentq
 from scipy.stats import laplace, norm
 
 from covdp.errors import PrivacyError
@@ -23,7 +22,6 @@ from covdp.privacy import (
     ApproxDP,
     PureDP,
     RaoDP,
-    amplify,
     convert,
     delta_of,
     epsilon_of,
@@ -32,10 +30,10 @@ from covdp.privacy import (
     laplace_cost,
     main_parameter,
     pld_compose,
-    tradeoff,
 )
 from covdp.privacy.conversion import LEAST_EPSILON
 from covdp.privacy.rounding import GUARD
+from tests.privacy.curves import tradeoff
 
 seeded = settings(derandomize=True, max_examples=60)
 PROFILED = [PureDP(1.0), ApproxDP(1.0, 0.2), GDP(1.0), RDP(8.0, 0.5), ZCDP(0.5), GDP(0.01)]
@@ -300,9 +298,6 @@ def test_bad_questions_are_one_clear_line():
         (lambda: delta_of(GDP(1.0), -1.0), "epsilon must be"),
         (lambda: delta_of(GDP(1.0), math.nan), "epsilon must be"),
         (lambda: delta_of(RaoDP(1.0), 1.0), "bounds no"),
-        (lambda: tradeoff(KLDP(1.0), 0.5), "bounds no test"),
-        (lambda: tradeoff(GDP(1.0), [0.1, 1.2]), r"\[0, 1\]"),
-        (lambda: tradeoff(GDP(1.0), math.nan), r"\[0, 1\]"),
         (lambda: gaussian_cost(0.0, 1.0), "sigma must be"),
         (lambda: gaussian_cost(1.0, 1.0, PureDP), "implies no PureDP"),
         (lambda: gaussian_cost(1.0, 2.0, ApproxDP, delta=1e-5, analytic=False), "epsilon < 1"),
@@ -399,68 +394,3 @@ def test_pld_refuses_what_it_cannot_compose():
 
 
 # amplification
-
-
-def mixture_delta(rate, first, second, epsilon):
-    """δ(ε) of (1 − q)·N(0, 1) + q·N(m, 1) at m = `first` against m = `second`, from its roots."""
-
-    def excess(x, law):
-        return (
-            rate * law(x - first)
-            - math.exp(epsilon) * rate * law(x - second)
-            + (1 - rate) * (1 - math.exp(epsilon)) * law(x)
-        )
-
-    grid = np.linspace(-12, 12, 4801)
-    signs = np.sign(excess(grid, norm.pdf))
-    turns = [
-        brentq(excess, grid[i], grid[i + 1], args=(norm.pdf,), xtol=1e-14)
-        for i in np.flatnonzero(signs[1:] * signs[:-1] < 0)
-    ]
-    masses = np.diff(excess(np.array([-40.0, *turns, 40.0]), norm.cdf))
-    return masses[masses > 0].sum()
-
-
-@pytest.mark.parametrize("rate", [0.05, 0.5, 1.0])
-@pytest.mark.parametrize("delta", [1e-5, 1e-3])
-def test_amplification_bounds_a_worst_case(rate, delta):
-    """The exact δ of noise on a sampled sum stays within the cost, and reaches it once."""
-    mu, sample = 1.5, int(1000 * rate)
-    claim = amplify(GDP(mu), sample=sample, population=1000, delta=delta)
-    exact = [
-        mixture_delta(rate, first, second, claim.epsilon)
-        for first, second in [(mu, 0.0), (0.0, mu), (-mu / 2, mu / 2), (mu, mu / 2)]
-    ]
-    assert max(exact) <= delta + 1e-12  # rounding of the oracle: e^ε·2⁻⁵³
-    assert exact[0] == pytest.approx(delta, rel=1e-6)
-
-
-def test_amplification_laws():
-    """A smaller sample costs less, the whole population costs the same, pure stays pure."""
-    for budget, extra in [
-        (PureDP(2.0), {}),
-        (ApproxDP(2.0, 1e-4), {}),
-        (GDP(1.0), {"delta": 1e-6}),
-    ]:
-        costs = [amplify(budget, sample=m, population=100, **extra) for m in (1, 5, 50, 100)]
-        assert all(small.epsilon < large.epsilon for small, large in pairwise(costs))
-        base = convert(budget, ApproxDP, delta=1e-6) if extra else budget
-        assert costs[-1].epsilon == pytest.approx(base.epsilon, rel=1e-9)
-    assert amplify(PureDP(1.0), sample=5, population=100).epsilon == pytest.approx(
-        math.log1p(0.05 * math.expm1(1.0)), rel=1e-10
-    )
-    assert amplify(PureDP(2000.0), sample=5, population=100).epsilon == pytest.approx(
-        2000 + math.log(0.05), rel=1e-10
-    )
-    assert amplify(ApproxDP(1.0, 1e-4), sample=5, population=100).delta == pytest.approx(5e-6)
-
-
-def test_amplification_refuses_bad_samples():
-    """A sample larger than the population, or a missing δ, is one clear line."""
-    for sample, population in [(0, 10), (11, 10), (1.5, 10), (True, 10)]:
-        with pytest.raises(PrivacyError, match="sample"):
-            amplify(PureDP(1.0), sample=sample, population=population)
-    with pytest.raises(PrivacyError, match="needs delta"):
-        amplify(GDP(1.0), sample=1, population=10)
-    with pytest.raises(PrivacyError, match="bounds no"):
-        amplify(RaoDP(1.0), sample=1, population=10, delta=1e-6)

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from tests.tools import components
 from tests.tools.code import parsed
 from tests.tools.patience import PATIENCE
+from tests.tools.trace import Watcher
 
 TESTS = Path(__file__).parent
 SUITE = """
@@ -133,13 +135,10 @@ def test_any_chromium_is_found(bare: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert find() is None
 
 
-def test_playwrights_own_chromium_is_found(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_playwrights_own_chromium_is_found(bare: Path) -> None:
     """Where no other browser is, the one that Playwright has downloaded is taken."""
     if not components.driver_starts():
         pytest.skip(components.NO_CHROMIUM)
-    monkeypatch.setattr(
-        components, "driver_starts", lambda: True
-    )  # it does: asked once, not thrice
     find = components.chromium.__wrapped__
     assert find() is None
     from playwright.sync_api import sync_playwright
@@ -355,3 +354,27 @@ def test_the_quick_part_needs_nothing_beside_the_environment() -> None:
     for file in files:
         needs = r"tools\.(?:postgres|components)|prefect|playwright|moto\b"
         assert not re.search(needs, file.read_text(encoding="utf-8")), file
+
+
+def test_a_watcher_sees_calls_and_changes_none(watch: Watcher) -> None:
+    """Arguments by name and results, also in a new thread; a generator once, what raises too."""
+
+    def half(number: int) -> int:
+        if number < 0:
+            raise ValueError
+        return number // 2
+
+    def numbers(most: int) -> Iterator[int]:
+        yield from range(most)
+
+    assert half(2) == 1
+    halves, made = watch(half), watch(numbers)
+    thread = threading.Thread(target=half, args=(8,))
+    thread.start()
+    thread.join()
+    with pytest.raises(ValueError, match=r"^$"):
+        half(-1)
+    assert half(6) == 3
+    assert [(call.given["number"], call.result) for call in halves] == [(8, 4), (-1, None), (6, 3)]
+    assert [*numbers(3)] == [0, 1, 2]
+    assert [call.given["most"] for call in made] == [3]

@@ -550,12 +550,12 @@ def memory(work: Callable[[], Any]) -> tuple[int, int]:
     return min(kept for kept, _ in tried), min(peak for _, peak in tried)
 
 
-def test_what_no_row_says_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_row_says_takes_nothing(tmp_path: Path, watch: Watcher) -> None:
     """Where no path says person, date or mask, none is looked for, and a file takes 40 bytes."""
     (tmp_path / "ward.toml").write_text(CARD)
     count, card = 20_000, load_card(tmp_path / "ward.toml")
     assert isinstance(card, FolderCard)
-    monkeypatch.setattr(Pattern, "letters", None)  # not called
+    looked_for = watch(Pattern.letters)
     read = fill("{class}/*.png", {"class": "cat"}).read
 
     def collected() -> Any:
@@ -566,6 +566,7 @@ def test_what_no_row_says_takes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     files, (_, peak) = collected(), memory(collected)
     assert (len(files.names), files.people, files.dates, files.masks) == (count, None, None, None)
     assert peak < 40 * count
+    assert looked_for == []
 
 
 def test_names_take_less_than_their_letters(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from covdp.publish.redact import draw_error, redact_errors, redact_images
 from tests.cli.failing import fails
 from tests.publish.documents import document
 from tests.tools.addons import addon
+from tests.tools.trace import Watcher
 
 nifti = addon("hospital.nifti")
 foreign = addon("partners.foreign")
@@ -127,15 +128,20 @@ def test_documents_are_measured_before_they_are_read(
     words: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    watch: Watcher,
 ) -> None:
     """One that is longer or wider than any release is refused before anything is computed."""
     big, small = tmp_path / "big.json", document(tmp_path / "small.json", 1)
     big.write_text(text or wide(small), errors="surrogatepass")
-    monkeypatch.setattr(foreign.np.linalg, "cond", lambda *_: pytest.fail("computed"))
-    if "JSON" not in words and "List" not in words:
-        monkeypatch.setattr(foreign.json, "loads", lambda *_: pytest.fail("parsed"))
+    computed, parsed = watch(np.linalg.cond), watch(json.loads)
     assert re.search(words, fails(capsys, "compare", str(big), str(small)))
+    assert computed == []
+    if "JSON" not in words and "List" not in words:
+        assert parsed == []
+    other = document(tmp_path / "other.json", 2)
+    assert main(["compare", str(other), str(small)]) == 0
+    assert computed  # where a document is read, both are seen
+    assert parsed
 
 
 def put_before_samples(file: Path, element: bytes) -> None:

@@ -153,24 +153,6 @@ def spending(on: str) -> Iterator[None]:
             _SPENT[on] += time.perf_counter() - started
 
 
-def each_spending(items: Iterator[T], on: str) -> Iterator[T]:
-    """Yield the items, and count the seconds until each comes, as `spending` does.
-
-    Parameters
-    ----------
-    items : iterator of object
-        Items to hand on.
-    on : str
-        Name of the work in `seconds_spent`.
-    """
-    while True:
-        with spending(on):
-            item = next(items, None)
-        if item is None:
-            return
-        yield item
-
-
 def seconds_spent(since: Mapping[str, float] | None = None) -> dict[str, float]:
     """Return the seconds that all threads of this process have spent, by what on.
 

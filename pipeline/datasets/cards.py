@@ -545,32 +545,3 @@ Frames: TypeAlias = Annotated[
 ]
 """All, the middle one (of an even number the later of the two), those with a pixel inside their
 mask, or those of these indices."""
-
-
-def chosen_frames(frames: Frames, count: int, where: str) -> range | tuple[int, ...]:
-    """Return the indices of the frames that are read of `count`; all, where masks choose.
-
-    Parameters
-    ----------
-    frames : Frames
-        Choice of the card.
-    count : int
-        Number of frames of the file.
-    where : str
-        Name of the file, for the message.
-
-    Raises
-    ------
-    ImageError
-        When a named frame is not there; `where` names the file.
-    """
-    if frames == "middle":
-        return (count // 2,)
-    if not isinstance(frames, tuple):
-        return range(count)
-    if max(frames) >= count:
-        raise image_error(
-            f"{where} has {count} frame(s), and no frame {max(frames)}; name others in frames, "
-            '"middle" or "all" in the card'
-        )
-    return frames

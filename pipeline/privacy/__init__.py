@@ -21,8 +21,6 @@ from covdp.privacy.composition import split as split
 from covdp.privacy.conversion import convert as convert
 from covdp.privacy.conversion import gaussian_cost as gaussian_cost
 from covdp.privacy.conversion import gaussian_sigma as gaussian_sigma
-from covdp.privacy.conversion import generalized_gaussian_cost as generalized_gaussian_cost
-from covdp.privacy.conversion import generalized_gaussian_sigma as generalized_gaussian_sigma
 from covdp.privacy.conversion import laplace_cost as laplace_cost
 from covdp.privacy.conversion import laplace_epsilon as laplace_epsilon
 from covdp.privacy.conversion import laplace_sigma as laplace_sigma

@@ -26,8 +26,6 @@ from covdp.privacy import (
     fits,
     gaussian_cost,
     gaussian_sigma,
-    generalized_gaussian_cost,
-    generalized_gaussian_sigma,
     laplace_cost,
     laplace_sigma,
 )
@@ -42,6 +40,10 @@ from covdp.privacy.rounding import (
     round_down,
     round_up,
 )
+from tests.tools.addons import addon
+
+generalized_gaussian_cost = addon("papers.generalized_gaussian:generalized_gaussian_cost")
+generalized_gaussian_sigma = addon("papers.generalized_gaussian:generalized_gaussian_sigma")
 
 seeded = settings(derandomize=True, max_examples=60)
 sizes = st.floats(1e-6, 1e6)

@@ -27,7 +27,6 @@ from covdp.privacy import (
     fits,
     for_group,
     gaussian_cost,
-    generalized_gaussian_cost,
     laplace_cost,
     main_parameter,
     privacy_statement,
@@ -37,6 +36,9 @@ from covdp.privacy import (
 )
 from covdp.privacy.composition import parallel, remaining
 from covdp.privacy.statement import equivalent
+from tests.tools.addons import addon
+
+generalized_gaussian_cost = addon("papers.generalized_gaussian:generalized_gaussian_cost")
 
 seeded = settings(derandomize=True, max_examples=80)
 values = st.floats(1e-9, 1e9)

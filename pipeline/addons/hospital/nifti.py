@@ -19,15 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator as check
 
+from covdp.addons.hospital.frames import chosen_frames, each_spending
 from covdp.arrays import ImageArray
-from covdp.datasets.cards import (
-    ASK_ANY_WINDOW,
-    ASK_WINDOW,
-    Axis,
-    Frames,
-    LocalFilesCard,
-    chosen_frames,
-)
+from covdp.datasets.cards import ASK_ANY_WINDOW, ASK_WINDOW, Axis, Frames, LocalFilesCard
 from covdp.datasets.classed import ClassedFiles, PatternCard, in_folder, make_source, require_alike
 from covdp.datasets.kind import DatasetKind
 from covdp.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
@@ -42,7 +36,6 @@ from covdp.datasets.source import (
     file_state,
 )
 from covdp.errors import ImageError, MissingError, image_error, require_extra
-from covdp.progress import each_spending
 
 require_extra("nibabel", fault=MissingError)
 

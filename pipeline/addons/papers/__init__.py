@@ -2,7 +2,7 @@
 
 composition, timing, peers, regions   kinds of experiments
 simulated     records that are drawn, no images
-baselines     mechanisms that the papers compare with
+baselines     mechanisms that the papers compare with (generalized_gaussian: what one costs)
 chains        the Markov chains of the papers
 space_forms, kendall                  manifolds of the papers
 verdicts      statements of papers and our own claims, judged by rows

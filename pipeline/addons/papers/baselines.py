@@ -23,6 +23,10 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from covdp.addons.papers.generalized_gaussian import (
+    generalized_gaussian_cost,
+    generalized_gaussian_sigma,
+)
 from covdp.arrays import FloatArray
 from covdp.geometry import Manifold
 from covdp.geometry.manifold import EmbeddedManifold
@@ -54,16 +58,7 @@ from covdp.mechanisms.base import (
     hadamard,
     opposite,
 )
-from covdp.privacy import (
-    Budget,
-    RaoDP,
-    gaussian_cost,
-    generalized_gaussian_cost,
-    generalized_gaussian_sigma,
-    laplace_cost,
-    laplace_sigma,
-    split,
-)
+from covdp.privacy import Budget, RaoDP, gaussian_cost, laplace_cost, laplace_sigma, split
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from covdp.addons.papers.composition import (
     table_cells,
 )
 from covdp.addons.papers.errata import OUR_OWN, Errata, load_errata
+from covdp.addons.papers.generalized_gaussian import rao_factor
 from covdp.datasets import DATASETS
 from covdp.errors import ConfigError
 from covdp.experiments import load_experiments
@@ -29,7 +30,7 @@ from covdp.mechanisms.additive import TANGENT_GAUSSIAN
 from covdp.mechanisms.exponential import laplace_sensitivity
 from covdp.mechanisms.radial import spectral_moment
 from covdp.privacy import GDP, ApproxDP, PureDP, convert, laplace_epsilon, split
-from covdp.privacy.conversion import analytic_mu, rao_factor
+from covdp.privacy.conversion import analytic_mu
 from covdp.report import build_report
 from covdp.report.methods import references
 from covdp.toml import parse

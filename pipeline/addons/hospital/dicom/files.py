@@ -34,8 +34,9 @@ from covdp.addons.hospital.dicom.header import (
 from covdp.addons.hospital.dicom.masks import find_masks, keep_masked, mask_reader
 from covdp.addons.hospital.dicom.pixels import check_frames, decoder_of, read_frames
 from covdp.addons.hospital.dicom.plugins import asked_decoders
+from covdp.addons.hospital.frames import chosen_frames, each_spending
 from covdp.arrays import ImageArray
-from covdp.datasets.cards import ASK_ANY_WINDOW, ASK_WINDOW, chosen_frames
+from covdp.datasets.cards import ASK_ANY_WINDOW, ASK_WINDOW
 from covdp.datasets.classed import ClassedFiles, in_folder, make_source, may_be_image, require_alike
 from covdp.datasets.kind import DatasetKind
 from covdp.datasets.listing import Faults, no_usable_file
@@ -49,7 +50,6 @@ from covdp.datasets.source import (
     check_person,
 )
 from covdp.errors import ImageError, image_error
-from covdp.progress import each_spending
 
 INDEX = "DICOMDIR"
 """A list of the files beside it, of no use here."""

@@ -34,7 +34,7 @@ from .experiment import BEGUN, experiments, flow_of
 
 SERVER_SECONDS = 10.0
 """Seconds that a server may take to say that it is there."""
-STEPS = {
+TASK_WORDS = {
     "download": "images are on disk",
     "describe": "each image is a covariance matrix",
     "verify_bound": "no image is farther than the proven bound",
@@ -165,7 +165,7 @@ def log_in_words() -> None:
             return True  # a retry, too
         if name not in done:  # the last step is over, or the flow begins
             for step, times in done.items():
-                words = STEPS.get(step, step).format(times)
+                words = TASK_WORDS.get(step, step).format(times)
                 print(f"✓ {words} ({ended - began:.1f} s)", file=sys.stderr)
             began = ended if done else time.monotonic()
             done.clear()

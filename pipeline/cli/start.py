@@ -97,9 +97,7 @@ def start(
         budget = _ask(f"μ of one release ({MEANING})", BUDGET, float)
     if missing:
         print(file=sys.stderr)  # what was made is apart from the questions
-    for option, value, usual in (("--budget", budget, BUDGET), ("--total", total, TOTAL)):
-        if value is not None and not 0.0 < value < math.inf:
-            raise ConfigError(f"{option} must be a number above 0, found {value}; {usual} is usual")
+    _check_numbers(budget, total)
     config = out or Path(f"{plain_name(name)}.toml")
     values = {"population": name, "root": root_of(data_root).resolve(), "budget": budget}
     _write_config(config, card, values, nights)
@@ -125,6 +123,13 @@ def _checked(made: "ReleaseConfig", ledger: str | None) -> tuple[list[str], dict
     except CovdpError as error:  # such as a folder without an image
         return [one_line(error)], {}
     return [*preview.decisions, *preview.paste], {"check": paths["page"]}
+
+
+def _check_numbers(budget: float, total: float | None) -> None:
+    """Raise `ConfigError` unless both are numbers above 0."""
+    for option, value, usual in (("--budget", budget, BUDGET), ("--total", total, TOTAL)):
+        if value is not None and not 0.0 < value < math.inf:
+            raise ConfigError(f"{option} must be a number above 0, found {value}; {usual} is usual")
 
 
 def _check_total(charge: "Budget", total: "Budget") -> None:

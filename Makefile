@@ -34,7 +34,7 @@ PORTABLE := $(foreach name,cli config jobs serve npz folder table dicom dicom_ma
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test lint types contracts check tests ground oldest bench mutants format constraints clean
+.PHONY: help run quick docs test lint types contracts check tests ground oldest bench mutants format constraints clean
 
 help:  ## Show what there is to do
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -47,6 +47,13 @@ quick: export OPENBLAS_NUM_THREADS := 1
 quick: export NUMBA_NUM_THREADS := 1
 quick: $(VENV)/.dev  ## What numbers rest on: a part of the suite, half a minute on two cores
 	@$(BIN)/python -m pytest --quiet --numprocesses 2 --dist worksteal -m 'not slow' $(QUICK)
+
+# what no longer changes is not kept: docstrings and help are read anew, notebooks run again
+docs: export OPENBLAS_NUM_THREADS := 1
+docs: export NUMBA_NUM_THREADS := 1
+docs: $(VENV)/.docs  ## The guides as a site that needs no network: tutorials, how-to, reference, explanation
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --fresh-env reports/site reports/output/site
+	@echo "guides   file://$(CURDIR)/reports/output/site/index.html"
 
 test: check tests  ## Lint, types, contracts and the whole test suite
 
@@ -117,6 +124,11 @@ $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
 	  $(PIP) --no-build-isolation --editable '.[$(EXTRAS)]'
 	@find pipeline -name '*.nb[ic]' -delete  # code that an older version compiled
 	@$(BIN)/python -m compileall -q pipeline flows
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.run
+	@{ ! $(TOLD) && $(UV) --no-build-isolation --editable '.[$(EXTRAS),docs]'; } || \
+	  $(PIP) --no-build-isolation --editable '.[$(EXTRAS),docs]'
 	@touch $@
 
 # by pip, which may have been told where a build of torch without CUDA is; the tests compile what

@@ -31,6 +31,7 @@ PAGES = [
     *ROOT.glob("pipeline/*/README.md"),
 ]
 PAGES += [ROOT / ".github" / "CONTRIBUTING.md"]
+GUIDES = sorted((ROOT / "reports" / "site").rglob("*.md"))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_the_readme_is_short_and_leads_to_every_page() -> None:
         assert f"]({page.relative_to(ROOT)})" in README, page
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [*PAGES, *GUIDES], ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_of_pages_exist(page: Path) -> None:
     """Every `make` target and `covdp` command of a page exists."""
     from covdp.cli import app
@@ -104,9 +105,9 @@ def test_commands_of_pages_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     text = page.read_text(encoding="utf-8")
     assert set(re.findall(r"`make ([a-z]+)", text)) <= targets
-    blocks = "".join(re.findall(r"```\n(.*?)```", text, flags=re.S))
+    blocks = "".join(re.findall(r"```(?:bash)?\n(.*?)```", text, flags=re.S))
     commands = re.findall(r"`covdp ([a-z]+)", text)
-    commands += re.findall(r"^covdp ([a-z]+)", blocks, flags=re.M)
+    commands += re.findall(r"^ *covdp ([a-z]+)", blocks, flags=re.M)
     assert set(commands) <= set(app)
 
 
@@ -133,10 +134,11 @@ def test_importing_the_package_is_quick() -> None:
     assert found.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [*PAGES, *GUIDES], ids=lambda page: str(page.relative_to(ROOT)))
 def test_pictures_and_links_of_pages_exist(page: Path) -> None:
     """Every local file that a page shows or links is in the repository."""
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (page.parent / target).exists(), target
 
 

@@ -1,10 +1,10 @@
 """The English of what users read: short sentences.
 
-Measured are the README and the page of each room, the help of every command, all sentences in the
-code (messages, captions, notes), the declared texts of pages, every kind of page and what commands
-print, as they are made of tiny data (``sample_pages.py``), and public docstrings. A sentence ends
-at a full stop, a question mark, a semicolon, or with its paragraph, list item or cell. Code is left
-out, a name in code type is one word. Of docstrings the first paragraph is read.
+Measured are the README, the page of each room and the guides, the help of every command, all
+sentences in the code (messages, captions, notes), the declared texts of pages, every kind of page
+and what commands print, as they are made of tiny data (``sample_pages.py``), and public docstrings.
+A sentence ends at a full stop, a question mark, a semicolon, or with its paragraph, list item or
+cell. Code is left out, a name in code type is one word. Of docstrings the first paragraph is read.
 """
 
 import ast
@@ -40,6 +40,7 @@ PAGES = sorted(
         ROOT / "CHANGELOG.md",
         *ROOT.glob("[!.]*/README.md"),
         *ROOT.glob("pipeline/*/README.md"),
+        *ROOT.glob("reports/site/**/*.md"),
     ]
 )
 MEAN, MOST, MOST_OF_METHODS = 25, 40, 280
@@ -74,7 +75,7 @@ def check(texts: Mapping[str, str]) -> None:
     assert sum(lengths) <= MEAN * len(lengths)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_pages_of_the_repository_are_plain(page: Path) -> None:
     """The README and the page of each room."""
     check({page.name: page.read_text(encoding="utf-8")})

@@ -87,7 +87,7 @@ class StreamPlan:
 
     ===============================  ==============================================================
     in a class that has not opened   in its count, as √½ from night j on, with the share
-    for good before night j          `COUNT_SHARES`[0]; and in its next opening, on night j or
+    for good before night j          first in `COUNT_SHARES`; and in its next opening, on night j or
                                      later, with the rest, with the noise of secret labels
     in a class that has              in the two series from night j on, as above; the vector of
                                      the mean has the further coordinate a (``mean/release.py``)

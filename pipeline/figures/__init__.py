@@ -5,6 +5,7 @@
                bound and its tightness, time per step
     timelines  what was read of released means, run after run, with bands
     pictures   released means as correlations, sample tiles of public images
+    texture    a random picture with the contrast, smoothness and direction of a released mean
 
 Each chart is a static SVG and the Vega-Lite specification of the same picture, which stands in
 ``reports/charts.json`` but for its values. Next on the path: `covdp.report`.

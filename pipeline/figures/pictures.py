@@ -1,5 +1,6 @@
 """Pictures: released means as correlations, sample tiles of public images."""
 
+import base64
 import io
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -213,3 +214,16 @@ def montage(images: ImageArray, columns: int) -> bytes:
     stream = io.BytesIO()
     Image.fromarray(sheet).save(stream, format="PNG")
     return stream.getvalue()
+
+
+def png_address(images: ImageArray, columns: int = 1) -> str:
+    """Return a `montage` as an address that needs no file.
+
+    Parameters
+    ----------
+    images : uint8 array, shape (n, h, w) or (n, h, w, 3)
+        Images to place.
+    columns : int
+        Number of images in a row.
+    """
+    return f"data:image/png;base64,{base64.b64encode(montage(images, columns)).decode()}"

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from covdp.descriptors import DESCRIPTORS
-from covdp.figures import Figure, letter, matrices
+from covdp.figures import Figure, digits, letter, matrices
+from covdp.figures.pictures import png_address
 from covdp.figures.style import size_in_words
 from covdp.inference import NOTHING, is_usable, verdicts
 from covdp.privacy import ZCDP, best_test, budget_from, main_parameter, protects, repeat
@@ -233,6 +234,43 @@ def terms(document: Document) -> dict[str, Any] | None:
         return None
     classes = [reader.read(row) for row in document.classes]
     return readings(document, reader.terms, classes, formulas=True)
+
+
+TEXTURE_ENDS = {
+    "low": "each at the lower end of its interval",
+    "value": "as released",
+    "high": "each at the upper end of its interval",
+}
+"""Textures of a class, by the part of a reading that they have."""
+
+
+def textures(document: Document) -> list[dict[str, Any]]:
+    """Return a random texture of each mean, and of the ends of its intervals; numbers of each.
+
+    They are made from what is released alone. A class without one is left out.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
+    """
+    settings = document.settings
+    kind, reader = DESCRIPTORS.get(settings.descriptor), reader_of(settings)
+    if kind is None or reader is None:
+        return []
+    from covdp.figures.texture import SHOWN, texture  # loads compiled code
+
+    sides, found = (settings.image_height, settings.image_width), list[dict[str, Any]]()
+    for row in map(reader.read, document.classes):
+        pictures = {}
+        for end, title in TEXTURE_ENDS.items():
+            values = {reading.term.name: getattr(reading, end) for reading in row.readings}
+            if (image := texture(kind, values, sides, settings.eta)) is not None:
+                shown = {x.title: digits(values[x.name]) for x in reader.terms if x.name in SHOWN}
+                pictures[end] = {"title": title, "terms": shown, "uri": png_address(image[None])}
+        if "value" in pictures:
+            found.append({"name": row.name, "pictures": list(pictures.values())})
+    return found
 
 
 def errors(document: Document) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 // Until then, and wherever this fails or scripts are off, the static picture stays.
 
 const narrow = matchMedia("(max-width: 700px)");
+const dark = matchMedia("(prefers-color-scheme: dark)");
 
 function wrapped(text, letters) {
   // The lines of a title, none longer than so many letters unless one word is.
@@ -21,33 +22,36 @@ function labels(spec, field, letters) {
   return `${JSON.stringify(Object.fromEntries(lines))}[datum.value]`;
 }
 
+const MOST_WIDTHS = 4;  // of a screen: how wide a chart of many nights is on a phone
+const PER_NIGHT = 9;  // pixels
+
 function fit(spec, width) {
   // As many panels side by side as there is room for; on a narrow screen one, as wide as that.
   if (spec.facet?.row) return spec;  // a grid of pictures keeps its shape
   const out = structuredClone(spec);
   const layers = (out.spec ?? out).layer;
-  const squares = layers.some((layer) => layer.mark.type === "rect");
+  const squares = isSquare(out);
   const named = !squares && layers.some((layer) => layer.encoding.y?.type === "nominal");
-  const names = named ? Object.values(out.datasets)[0].map((row) => `${row[layers.at(-1).encoding.y.field] ?? ""}`.length) : [];
-  const room = width - 80 - (named ? Math.min(105, 7 * Math.max(...names)) : 0);  // for the labels on the left, and numbers at bars' ends
+  if (dark.matches && squares) {
+    const { scale } = layers[0].encoding.color;
+    delete scale.scheme;
+    Object.assign(scale, { domain: [-1, 0, 1], range: spec.usermeta.dark, interpolate: "rgb" });
+  }
   if (!narrow.matches) {
     const wide = (out.spec?.width ?? 0) + (squares ? 48 : 45);
     while (out.facet && out.columns > 1 && out.columns * wide > width + 16) out.columns -= squares && out.columns % 2 === 0 ? 2 : 1;
     if (out.facet) out.columns = Math.max(1, out.columns);
-    else out.width = Math.min(out.width, room);
     return out;
   }
   if (named) out.config.axis.labelLimit = 125;
+  out.config.legend.columns = 1;
+  (out.spec ?? out).width = width - 80;
+  if (squares) out.spec.height = out.spec.width;
   if (out.facet) {
     out.columns = 1;
-    out.spec.width = room;
-    const labelExpr = labels(out, out.facet.field, room / 8.4);
-    out.facet.header = { ...out.facet.header, labelLimit: room + 16, labelExpr };
-    out.config.legend.columns = 1;
     out.resolve = { ...out.resolve, axis: { ...out.resolve?.axis, x: "independent" } };
-  } else {
-    out.width = room;
-    out.config.legend.columns = 1;
+    const labelExpr = labels(out, out.facet.field, out.spec.width / 8.4);
+    out.facet.header = { ...out.facet.header, labelLimit: out.spec.width + 16, labelExpr };
   }
   for (const { encoding } of layers) {
     if (encoding.x?.axis?.tickCount) encoding.x.axis.tickCount = 3;
@@ -55,6 +59,20 @@ function fit(spec, width) {
     if (named && encoding.y) encoding.y.axis = { ...encoding.y.axis, labelExpr: labels(out, encoding.y.field, 18) };
   }
   return out;
+}
+
+const isSquare = (spec) => spec.spec?.layer?.[0].mark.type === "rect";
+
+async function filled(live, spec, width) {
+  // Draw a chart as wide as its card: what its labels take is known once it is drawn.
+  const options = { renderer: "svg", actions: false, tooltip: { theme: dark.matches ? "dark" : "light" } };
+  for (let tries = 3; ; tries--) {
+    await window.vegaEmbed(live, spec, options);
+    const panel = spec.facet ? spec.spec : spec;
+    const missing = (width - live.querySelector("svg").getAttribute("width")) / (spec.facet ? spec.columns : 1);
+    if (!tries || spec.facet?.row || isSquare(spec) || (missing >= 0 && missing < 2)) return;
+    panel.width = Math.max(80, panel.width + Math.floor(missing));
+  }
 }
 
 function choice(element) {
@@ -76,14 +94,11 @@ async function draw(figure) {
   const spec = chosen(JSON.parse(figure.querySelector("script").textContent), choice(figure));
   const live = figure.querySelector(".live");
   live.hidden = false;
+  figure.dataset.width = figure.clientWidth;
   const width = Math.max(figure.clientWidth - 2 * parseFloat(getComputedStyle(figure).paddingLeft), 280);
   spec.config.font = getComputedStyle(live).fontFamily; // as wide as it is measured
   try {
-    await window.vegaEmbed(live, fit(spec, width), {
-      renderer: "svg",
-      actions: false,
-      tooltip: { theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light" },
-    });
+    await filled(live, fit(spec, width), width);
     live.setAttribute("role", "img");
     live.setAttribute("aria-label", figure.querySelector(".static").getAttribute("aria-label"));
     figure.dataset.state = "live";
@@ -132,9 +147,13 @@ const near = new IntersectionObserver(
   { rootMargin: "800px" },
 );
 for (const figure of document.querySelectorAll("figure.chart")) near.observe(figure);
-narrow.addEventListener("change", () =>
-  document.querySelectorAll("figure.chart[data-state=live]").forEach(draw),
-);
+for (const query of [narrow, dark])
+  query.addEventListener("change", () => document.querySelectorAll("figure.chart[data-state=live]").forEach(draw));
+const cards = new ResizeObserver((entries) => {
+  for (const { target } of entries)
+    if (target.dataset.state === "live" && target.clientWidth && +target.dataset.width !== target.clientWidth) draw(target);
+});
+for (const figure of document.querySelectorAll("figure.chart")) cards.observe(figure);
 
 for (const filter of document.querySelectorAll(".filter")) {
   const section = filter.closest(".experiment");

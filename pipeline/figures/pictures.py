@@ -3,11 +3,12 @@
 import base64
 import io
 from collections.abc import Mapping, Sequence
+from functools import cache
 from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from covdp.arrays import FloatArray, ImageArray, check_images
 from covdp.figures import style
@@ -21,7 +22,11 @@ DARK = 0.179
 BLUE_ORANGE = bytes.fromhex("134b852f78b35da2cb9dcae1d2e5eff2f0ebfce0bafbbf74e8932fc5690d994a07")
 """Vega's scheme of this name from −1 to 1: red, green and blue of eleven colours."""
 CELL = 44
-"""Pixels of the square of one number in a matrix."""
+"""Pixels of the square of one number in a matrix, at most."""
+READABLE = 28
+"""Pixels from which a square has its number in it; a smaller one has its colour alone."""
+MATRICES_ACROSS = 4
+"""Matrices side by side, at most."""
 SPACING = 16
 """Pixels between matrices."""
 GAP = 2
@@ -48,18 +53,20 @@ def matrices(means: Mapping[str, ArrayLike], features: Sequence[str], *, across:
     Figure
         Figure of all classes.
     """
-    names = list(means)
+    names, k = list(means), len(features)
     records = _cells(names, np.array(list(means.values())), features)
-    wide = _left(features) + CELL * len(features) + SPACING
-    room = max(1, (WIDTH + SPACING) // wide)
-    columns = room // across * across if 0 < across <= room else room
+    groups = MATRICES_ACROSS // across * across if across else 0
+    columns = min(len(names), groups or MATRICES_ACROSS)
+    cell = min(CELL, ((WIDTH + SPACING) // columns - SPACING - _left(features)) // k)
+    shape = columns, cell
+    numbers = "" if cell >= READABLE else " The numbers of each square are in its tooltip and file."
     return Figure(
         "matrices",
         "The released means",
-        _static(records, names, features, columns),
-        _specification(records, names, features, columns),
+        _static(records, names, features, shape),
+        _specification(records, names, features, shape),
         f"Correlations of the features in the mean of {', '.join(names)}.",
-        "Diagonal: standard deviation of the feature. Elsewhere: correlation, as colour. "
+        f"Diagonal: standard deviation of the feature. Elsewhere: correlation, as colour.{numbers} "
         + _explained(features),
         {"row": "feature", "column": "other", "value": "correlation", "text": "correlation_or_sd"},
     )
@@ -98,42 +105,62 @@ def _deviation(value: float) -> str:
 
 
 def _specification(
-    records: list[dict[str, Any]], names: Sequence[str], features: Sequence[str], columns: int
+    records: list[dict[str, Any]],
+    names: Sequence[str],
+    features: Sequence[str],
+    shape: tuple[int, int],
 ) -> dict[str, Any]:
-    """Return the specification."""
-    side = CELL * len(features)
-    known = {"names": names, "features": features, "side": side, "spacing": SPACING}
-    spec = style.chart_of("matrices", **known, columns=columns)
+    """Return the specification; `shape` is matrices in a row, and pixels of a square."""
+    columns, cell = shape
+    known = {"names": names, "features": features, "side": cell * len(features), "spacing": SPACING}
+    header = style.header(names, cell * len(features) - 16) | {"labelAnchor": "middle"}
+    spec = style.chart_of("matrices", **known, columns=columns, header=header)
+    if cell < READABLE:
+        spec["spec"]["layer"].pop()
     return spec | {"config": style.house_style(), "datasets": {"cells": records}}
 
 
 def _static(
-    records: list[dict[str, Any]], names: Sequence[str], features: Sequence[str], columns: int
+    records: list[dict[str, Any]],
+    names: Sequence[str],
+    features: Sequence[str],
+    shape: tuple[int, int],
 ) -> str:
-    """Return the picture as Vega draws it, whose engine takes a second to start."""
-    k, side, left = len(features), CELL * len(features), _left(features)
-    top, below = 28, 10 + round(0.64 * (left - 2))  # labels are turned by 40°
+    """Return the picture as Vega draws it, whose engine takes a second to start.
+
+    Squares and their texts say, as ``--dark``, what their colours are on a dark screen.
+    """
+    columns, cell = shape
+    k, side, left = len(features), cell * len(features), _left(features)
+    titles = [style.wrapped(name, int(side / style.LETTER)) for name in names]
+    top = 12 + 16 * max(map(len, titles))
+    below = 10 + round(0.64 * (left - 2))  # labels are turned by 40°
     wide, high = left + side + SPACING, top + side + below + SPACING
+    edge = f"h{cell - 4}{_CORNERS[0]}v{cell - 4}{_CORNERS[1]}h{4 - cell}{_CORNERS[2]}v{4 - cell}"
     lines = list[str]()
-    for number_, name in enumerate(names):
+    for number_, title in enumerate(titles):
         row, column = divmod(number_, columns)
         lines.append(f'<g transform="translate({left + column * wide},{top + row * high})">')
-        for place, cell in enumerate(records[number_ * k * k : (number_ + 1) * k * k]):
-            (y, x), colour = np.multiply(divmod(place, k), CELL), _colour(cell["value"])
-            ink = "#ffffff" if _luminance(colour) < DARK else "#000000"
-            lines += [
-                f'<path d="M{x + 2},{y}{_ROUNDED}" fill="rgb{colour}"/>',
-                _text(cell["text"], f"translate({x + CELL / 2:g},{y + 25})", 10, ink),
-            ]
-        lines.append(_text(name, f"translate({side / 2:g},-13)", 13, INK, weight="bold"))
+        for place, value in enumerate(records[number_ * k * k : (number_ + 1) * k * k]):
+            (y, x), (light, dark) = np.multiply(divmod(place, k), cell), _colours(value["value"])
+            lines.append(
+                f'<path d="M{x + 2},{y}{edge}{_CORNERS[3]}" fill="rgb{light}" '
+                f'style="--dark:rgb{dark}"/>'
+            )
+            if cell >= READABLE:
+                at = f"translate({x + cell / 2:g},{y + cell / 2 + 3:g})"
+                lines.append(_text(value["text"], at, 10, _ink(light), dark=_ink(dark)))
+        for order, words in enumerate(reversed(title)):
+            above = f"translate({side / 2:g},{-13 - 16 * order})"
+            lines.append(_text(words, above, 13, INK, weight="bold"))
         for place, feature in enumerate(features):
-            middle = (place + 0.5) * CELL
+            middle = (place + 0.5) * cell
             below_it = f"translate({middle:g},{side + 2.5:g}) rotate(320) translate(0,9)"
             beside_it = f"translate(-1.5,{middle + 3:g})"
             lines += [_text(feature, at, 11, INK, anchor="end") for at in (below_it, beside_it)]
         lines.append("</g>")
-    across, down = min(columns, len(names)), -(-len(names) // columns)
-    width, height = across * wide - SPACING, down * high - SPACING
+    down = -(-len(names) // columns)
+    width, height = columns * wide - SPACING, down * high - SPACING
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     body = "".join(lines)
     return (
@@ -146,23 +173,44 @@ def _left(features: Sequence[str]) -> int:
     return 6 * max(map(len, features)) + 2
 
 
-_ROUNDED = "h40a2,2 0 0 1 2,2v40a2,2 0 0 1 -2,2h-40a2,2 0 0 1 -2,-2v-40a2,2 0 0 1 2,-2Z"
-"""The outline of a cell from the end of its first corner on."""
+_CORNERS = "a2,2 0 0 1 2,2", "a2,2 0 0 1 -2,2", "a2,2 0 0 1 -2,-2", "a2,2 0 0 1 2,-2Z"
+"""The corners of a cell."""
 
 
 def _text(
-    text: str, place: str, size: int, ink: str, *, anchor: str = "middle", weight: str = "normal"
+    text: str,
+    place: str,
+    size: int,
+    ink: str,
+    *,
+    anchor: str = "middle",
+    weight: str = "normal",
+    dark: str = "",
 ) -> str:
     """Return a text of a picture."""
     font = f'font-family="sans-serif" font-weight="{weight}" font-size="{size}px" fill="{ink}"'
+    font += f' style="--dark:{dark}"' if dark else ""
     return f'<text text-anchor="{anchor}" transform="{place}" {font}>{escape(text)}</text>'
 
 
-def _colour(value: float) -> tuple[int, ...]:
-    """Return red, green and blue of a correlation, 0 to 255."""
-    scheme = np.frombuffer(BLUE_ORANGE, np.uint8).reshape(-1, 3)
-    stops = np.linspace(-1.0, 1.0, len(scheme))
-    return tuple(int(np.interp(value, stops, levels) + 0.5) for levels in scheme.T)
+def _colours(value: float) -> list[tuple[int, ...]]:
+    """Return red, green and blue of a correlation, 0 to 255: on a light and on a dark screen."""
+    stops = [np.linspace(-1.0, 1.0, len(scheme)) for scheme in _schemes()]
+    pairs = zip(stops, _schemes(), strict=True)
+    return [tuple(int(np.interp(value, x, y) + 0.5) for y in levels.T) for x, levels in pairs]
+
+
+@cache
+def _schemes() -> tuple[NDArray[np.uint8], ...]:
+    """Return the colours from −1 to 1, (n, 3): on a light and on a dark screen."""
+    dark = "".join(style.chart_settings("matrices")["usermeta"]["dark"]).replace("#", "")
+    schemes = BLUE_ORANGE, bytes.fromhex(dark)
+    return tuple(np.frombuffer(scheme, np.uint8).reshape(-1, 3) for scheme in schemes)
+
+
+def _ink(colour: tuple[int, ...]) -> str:
+    """Return black or white, whichever stands out more from a colour."""
+    return "#ffffff" if _luminance(colour) < DARK else "#000000"
 
 
 def _luminance(colour: tuple[int, ...]) -> float:

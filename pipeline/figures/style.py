@@ -54,6 +54,8 @@ INK = "#4b5563"
 
 WIDTH = 1060
 """Pixels that a picture may take on a wide screen, its labels included."""
+TALL = 1000
+"""Pixels of height above which a picture is shown on demand."""
 BAND_COLUMNS = {"low": "low95", "high": "high95"}
 """Headings of the ends of a band in a file of numbers."""
 MARGIN = 20
@@ -93,6 +95,12 @@ class Figure:
     alt: str
     caption: str
     columns: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_tall(self) -> bool:
+        """True if the picture is higher than a screen, so that a page shows it on demand."""
+        size = ROOT.search(self.svg)
+        return size is not None and float(size[2]) > TALL
 
     @property
     def csv(self) -> str:
@@ -601,9 +609,22 @@ def broken(keys: Sequence[Any], titles: Sequence[str], letters: int) -> str:
     letters : int
         Largest number of letters of a line.
     """
-    lines = [textwrap.wrap(firm(title), letters) for title in titles]
+    lines = [wrapped(title, letters) for title in titles]
     pairs = dict(zip(map(str, keys), lines, strict=True))
     return f"{json.dumps(pairs, ensure_ascii=False)}[datum.value]"
+
+
+def wrapped(title: str, letters: int) -> list[str]:
+    """Return a title in lines of at most so many letters.
+
+    Parameters
+    ----------
+    title : str
+        Title; no equation in it is broken.
+    letters : int
+        Largest number of letters of a line.
+    """
+    return textwrap.wrap(firm(title), letters) or [""]
 
 
 def header(titles: Sequence[str], width: int) -> Chart:

@@ -34,7 +34,7 @@ from covdp.figures import (
     tightness,
 )
 from covdp.figures.pictures import DARK
-from covdp.figures.style import INK, LETTER, POINT_SHAPES, chart_settings, log_ticks
+from covdp.figures.style import INK, LETTER, POINT_SHAPES, WIDTH, chart_settings, log_ticks
 from covdp.results import Table, read_bound, read_rows, summarise
 from tests.tools.addons import addon
 
@@ -530,12 +530,13 @@ def test_matrices_label_every_cell_readably() -> None:
     correlations = np.linspace(-0.99, 0.99, 67)
     names = [f"c{i}" for i in range(len(correlations))]
     svg = matrices(dict(zip(names, two_by_two(correlations), strict=True)), ["u", "v"]).svg
-    cells = re.findall(r'<path d="[^"]*" fill="rgb\((\d+), (\d+), (\d+)\)"', svg)
-    labels = re.findall(r'font-size="10px" fill="#(..)(..)(..)"', svg)
-    assert len(cells) == len(labels) == 4 * len(names)
-    for cell, label in zip(cells, labels, strict=True):
-        levels = luminance(tuple(map(int, cell))), luminance(tuple(int(x, 16) for x in label))
-        assert (max(levels) + 0.05) / (min(levels) + 0.05) >= 4.5, (cell, label)
+    for cell_key, label_key in (('fill="', 'font-size="10px" fill="'), ("--dark:", "--dark:")):
+        cells = re.findall(rf'<path [^>]*{cell_key}rgb\((\d+), (\d+), (\d+)\)"', svg)
+        labels = re.findall(rf'<text [^>]*{label_key}#(..)(..)(..)"', svg)
+        assert len(cells) == len(labels) == 4 * len(names)
+        for cell, label in zip(cells, labels, strict=True):
+            levels = luminance(tuple(map(int, cell))), luminance(tuple(int(x, 16) for x in label))
+            assert (max(levels) + 0.05) / (min(levels) + 0.05) >= 4.5, (cell, label)
     words = chart_settings("matrices")["spec"]["layer"][1]["encoding"]  # as a browser draws them
     assert words["color"]["condition"]["test"].endswith(f" < {DARK}")
 
@@ -563,6 +564,39 @@ def test_each_matrix_has_its_own_labels(classes: int, features: int) -> None:
     names = [f"f{i}" for i in range(features)]
     svg = matrices(dict.fromkeys("abcd"[:classes], np.eye(features)), names).svg
     assert len(re.findall(r">f\d+</text>", svg)) == 2 * features * classes
+
+
+@pytest.mark.parametrize("across", [0, 1, 2, 3, 4, 5])
+@pytest.mark.parametrize("features", [2, 5, 9, 11])
+def test_matrices_fit_their_card(features: int, across: int) -> None:
+    """However many there are, none is cut, and those that belong together stand in one row."""
+    names = [f"|I{i:04d}|" for i in range(features)]
+    for count in (1, 2, 3, 4, 7, 18):
+        means = {f"a long name, {i}": np.eye(features) for i in range(count)}
+        figure = matrices(means, names, across=across)
+        root = ElementTree.fromstring(figure.svg)
+        width, height = float(root.attrib["width"]), float(root.attrib["height"])
+        assert width <= WIDTH
+        assert figure.spec["columns"] <= 4
+        if across <= 4 and across and count % across == 0:
+            assert figure.spec["columns"] % across == 0
+        side, columns = figure.spec["spec"]["width"], figure.spec["columns"]
+        assert width >= columns * side
+        assert height >= -(-count // columns) * side
+        assert figure.is_tall == (height > 1000)
+        shown = len(re.findall('font-size="10px"', figure.svg))
+        assert shown in (0, count * features**2)
+        assert len(figure.spec["spec"]["layer"]) == 1 + (shown > 0)
+
+
+def test_many_large_matrices_are_small_multiples() -> None:
+    """Pairs of nine classes of eleven features are five rows, shown on demand."""
+    means = {f"class {i}: {kind}": np.eye(11) for i in range(9) for kind in ("true", "private")}
+    figure = matrices(means, [f"f{i}" for i in range(11)], across=2)
+    assert figure.spec["columns"] == 4
+    assert 1000 < float(ElementTree.fromstring(figure.svg).attrib["height"]) < 1700
+    assert figure.is_tall
+    assert "tooltip" in figure.caption
 
 
 VISION = {  # linear-light matrices, Machado, Oliveira and Fernandes (2009), severity 1

@@ -81,6 +81,41 @@ def test_texts_of_charts_are_whole_and_apart(show: Showing, long_names: Path, wi
     assert overflow(page) == 0
 
 
+WIDTHS = """figures => figures.map(figure => {
+  const padding = 2 * parseFloat(getComputedStyle(figure).paddingLeft);
+  const svg = figure.querySelector(".live svg").getBoundingClientRect();
+  const parts = [...figure.querySelectorAll(".live svg text, .live svg .role-mark path")];
+  const edge = figure.getBoundingClientRect();
+  const beyond = part => part.right > edge.right + 1 || part.left < edge.left - 1;
+  return [figure.dataset.name, svg.width / (figure.clientWidth - padding),
+    parts.filter(part => beyond(part.getBoundingClientRect())).length];
+})"""
+"""Width of each chart as a share of its card's, and how many of its marks and texts are cut."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wide", [1280, 800, 390])
+@pytest.mark.parametrize("kind", ["report", "long_names"])
+def test_charts_fill_their_cards(
+    show: Showing, request: pytest.FixtureRequest, wide: int, kind: str
+) -> None:
+    """No chart is wider than its card, and charts with axes are as wide; nothing of them is cut."""
+    screen = {"viewport": {"width": wide, "height": 900}}
+    page, *_ = show(request.getfixturevalue(kind), screen)
+    draw_all(page)
+    found = page.locator("figure.chart").evaluate_all(WIDTHS)
+    assert len(found) == 6
+    assert [name for name, share, _ in found if not 0.98 < share <= 1.001] == []
+    assert [name for name, _, cut in found if cut] == []
+
+
+def test_pictures_without_scripts_fit_a_screen(show: Showing, long_names: Path) -> None:
+    """At 1,280 pixels no static picture has to be scrolled sideways."""
+    page, *_ = show(long_names, {"java_script_enabled": False})
+    boxes = page.locator("figure.chart .static")
+    assert boxes.evaluate_all("all => all.map(x => x.scrollWidth - x.clientWidth)") == [0] * 6
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("opened", [PHONE, DARK, {}], indirect=True, ids=["phone", "dark", "light"])
 def test_charts_become_interactive(opened: Any) -> None:

@@ -202,7 +202,7 @@ def comparison(
         records,
         name=name,
         title=title,
-        alt=f"{listing(terms)} of {_drawn(classes, records)} in {panels}, with bands of 95 %.",
+        alt=f"{listing(terms)} of {_drawn(classes, records)}, with bands of 95 %. Rows: {panels}.",
         caption=caption,
         legend=classes,
         columns=style.BAND_COLUMNS,

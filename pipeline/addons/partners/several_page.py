@@ -27,8 +27,10 @@ from covdp.descriptors import DESCRIPTORS, terms_of
 from covdp.figures import Figure, grouped, listing, matrices
 from covdp.figures.style import size_in_words
 from covdp.files import make_folder, owner_only
-from covdp.geometry import frechet_mean, from_chart
+from covdp.geometry import chart_of, frechet_mean, from_chart, to_chart
 from covdp.inference import certainty_refusal, covariance
+from covdp.inference.released import chart_jacobian
+from covdp.mean.noisy_moments import congruent
 from covdp.publish.document import write_document
 from covdp.publish.readings import Mean, read_terms, stated_bias
 from covdp.report.methods import Methods, methods, of_release
@@ -392,6 +394,18 @@ def class_means(together: ReleaseComparison) -> Iterator[tuple[str, dict[str, Me
             if c.result is not None and c.result.n > 1:  # one image has no band
                 yield name, {results.release.name: population_mean(c.row), LOCAL: _local_mean(c)}
         return
+    if isinstance(results, Harmonisation):
+        for name, rows in several.classes.items():
+            before = dict(zip(several.names, map(population_mean, rows), strict=True))
+            yield (
+                name,
+                {f"{site}, before": mean for site, mean in before.items()}
+                | {
+                    f"{site}, after": mapped_mean(mean, results, site)
+                    for site, mean in before.items()
+                },
+            )
+        return
     for name, rows in together.tested.items():
         means = dict(zip(several.names, map(population_mean, rows), strict=True))
         if together.combined:
@@ -406,6 +420,28 @@ def _local_mean(match: ClassMatch) -> Mean:
     point = frechet_mean(places, space).point
     scatter = np.cov(space.log(point, places), rowvar=False) / len(places)
     return Mean(point, scatter, point)
+
+
+def mapped_mean(mean: Mean, maps: Harmonisation, site: str) -> Mean:
+    """Return a mean where the map of its site leads, with the error that is moved with it.
+
+    Parameters
+    ----------
+    mean : Mean
+        Mean of a class of the site.
+    maps : Harmonisation
+        Maps of the sites.
+    site : str
+        Name of the site.
+    """
+    if mean.point is None or mean.covariance is None:
+        return mean
+    leads, manifold, space = maps.map_of(site), maps.manifold, chart_of(maps.manifold)
+    start = mean.point if mean.base is None else mean.base
+    own = chart_jacobian(space, start, space.log(start, mean.point), maps.base)
+    error = congruent(congruent(mean.covariance, own), leads.matrix.T)
+    point = to_chart(manifold, leads(from_chart(manifold, mean.point)))
+    return Mean(point, error, maps.base)
 
 
 def forest_figure(together: ReleaseComparison, *, marks: str) -> Figure | None:

@@ -4,6 +4,7 @@ Random tests are seeded and state how often any seed would raise a false alarm.
 """
 # ruff: noqa: F811  (fixtures that are imported)
 
+import csv
 import json
 import sys
 from dataclasses import replace
@@ -15,6 +16,8 @@ import pytest
 from PIL import Image
 
 from covdp.addons.partners.harmonise import harmonise
+from covdp.addons.partners.several import read_several
+from covdp.addons.partners.several_page import ReleaseComparison, forest_figure
 from covdp.arrays import FloatArray
 from covdp.cli import main
 from covdp.datasets import open_dataset
@@ -26,6 +29,7 @@ from covdp.privacy import GDP
 from covdp.store import fill, find_place, make_plan
 from tests.addons.partners.pages import text_of
 from tests.addons.partners.sites import (
+    CLASSES,
     GAINS,
     SPACE,
     documents,  # noqa: F401  (fixtures)
@@ -324,3 +328,35 @@ def test_of_two_maxima_of_the_likelihood_the_larger_is_taken() -> None:
     found = harmonising._beta(away, np.eye(2), errors)
     assert surprise(found) < surprise(2e-9) - 2 * 28.0
     assert all(surprise(found) <= surprise(found * factor) for factor in (0.5, 0.9, 1.1, 2.0))
+
+
+def test_the_page_draws_sites_before_and_after(documents: list[Path], tmp_path: Path) -> None:
+    """Each class of each site stands there twice, with bands: as it is, and where its map leads.
+
+    Contrast, in which the sites differ, is within a tenth after it. A shift leaves bands as wide.
+    """
+    several = read_several(documents)
+    by_site = zip(several.names, zip(*several.classes.values(), strict=True), strict=True)
+    maps = harmonise(dict(by_site))
+    figure = forest_figure(ReleaseComparison("harmonise", several, maps), marks="")
+    assert figure is not None
+    rows = list(csv.DictReader(figure.csv.splitlines()))
+    sites = several.names
+    assert {row["mean"] for row in rows} == {
+        f"{x}, {y}" for x in sites for y in ("before", "after")
+    }
+    contrast = {
+        (row["class"], row["mean"]): np.array(
+            [float(row[key]) for key in ("value", "low95", "high95")]
+        )
+        for row in rows
+        if row["term"].startswith("Contrast")
+    }
+    assert len(contrast) == 2 * len(CLASSES) * len(sites)
+    for name in CLASSES:
+        before, after = ([contrast[name, f"{x}, {y}"] for x in sites] for y in ("before", "after"))
+        assert max(x[0] for x in before) / min(x[0] for x in before) > 1.5
+        assert max(x[0] for x in after) / min(x[0] for x in after) < 1.1
+        for site, one, other in zip(sites, before, after, strict=True):
+            if not maps.sites[site].spread:
+                np.testing.assert_allclose(one[1:] / one[0], other[1:] / other[0], rtol=1e-2)

@@ -14,7 +14,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, TypeAlias, TypeVar, get_args
 
 from covdp.errors import PrivacyError
-from covdp.privacy.rounding import digits_down, digits_up
+from covdp.privacy.rounding import digits_down, digits_up, in_powers
 
 
 def check_positive(value: Any, what: str) -> float:
@@ -57,12 +57,12 @@ def check_count(value: Any, what: str) -> int:
 
 
 def _show(value: float) -> str:
-    """Return `value` in six digits, never smaller than it is (beyond one part in 1e9)."""
+    """Return `value` in six digits, never smaller than it is (beyond one part in 10⁹)."""
     text = f"{value:.6g}"
     if float(text) < value * (1 - 1e-9):
         step = 10.0 ** (math.floor(math.log10(value)) - 5)
         text = f"{value + step / 2:.6g}"
-    return text
+    return in_powers(text)
 
 
 class _Definition:
@@ -191,7 +191,7 @@ class RDP(_Definition):
             )
 
     def __str__(self) -> str:
-        return f"(α = {self.alpha:g}, ε = {_show(self.epsilon)})-RDP"
+        return f"(α = {in_powers(f'{self.alpha:g}')}, ε = {_show(self.epsilon)})-RDP"
 
 
 @dataclass(frozen=True)

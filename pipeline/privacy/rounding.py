@@ -107,6 +107,27 @@ def _digits(value: float, digits: int, rounding: str) -> str:
     return format(float(exact), f".{digits}g")
 
 
+def in_powers(text: str) -> str:
+    """Return a number as people write it: 10⁻⁵ in place of 1e-05.
+
+    Parameters
+    ----------
+    text : str
+        Number as a computer writes it.
+
+    Examples
+    --------
+    >>> from covdp.privacy.rounding import in_powers
+    >>> in_powers("1e-05"), in_powers("9.05e-06"), in_powers("0.5")
+    ('10⁻⁵', '9.05·10⁻⁶', '0.5')
+    """
+    factor, mark, power = text.partition("e")
+    if not mark:
+        return text
+    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{factor}·".removeprefix("1·") + f"10{raised}"
+
+
 def greatest(holds: Callable[[float], bool], guess: float) -> float:
     """Return the greatest double x > 0 with ``holds(x)``, for a condition that fails beyond some x.
 

@@ -96,11 +96,18 @@ def test_ranges_beyond_positive():
             RDP(alpha, 1.0)
 
 
+def read_back(text: str) -> float:
+    """Return the number that people write with a power of ten."""
+    plain = text.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
+    factor, _, power = plain.rpartition("10") if plain != text else (text, "", "0")
+    return float(f"{factor.removesuffix('·') or '1'}e{power}")
+
+
 def test_labels_are_short_and_never_understate():
     """Labels show six digits, rounded up where six do not suffice."""
     assert str(GDP(0.5)) == "0.5-GDP"
     assert str(PureDP(0.1)) == "0.1-DP"
-    assert str(ApproxDP(1.0, 1e-5)) == "(1, 1e-05)-DP"
+    assert str(ApproxDP(1.0, 1e-5)) == "(1, 10⁻⁵)-DP"
     assert str(ZCDP(0.5)) == "ρ = 0.5 zCDP"
     assert str(RDP(8.0, 0.5)) == "(α = 8, ε = 0.5)-RDP"
     assert str(RaoDP(2.0)) == "2-Rao DP"
@@ -110,8 +117,9 @@ def test_labels_are_short_and_never_understate():
     assert str(PureDP(123456.2)) == "123457-DP"
     assert str(PureDP(0.30000000000000004)) == "0.3-DP"
     for value in 10 ** np.random.default_rng(2).uniform(-12, 12, 500):
-        assert value <= float(str(PureDP(value)).removesuffix("-DP")) * (1 + 1.1e-9)
-        assert float(str(PureDP(value)).removesuffix("-DP")) <= value * (1 + 1.1e-5)
+        shown = read_back(str(PureDP(value)).removesuffix("-DP"))
+        assert value <= shown * (1 + 1.1e-9)
+        assert shown <= value * (1 + 1.1e-5)
 
 
 @every_definition
@@ -296,7 +304,7 @@ def test_statement_says_all_that_a_claim_needs():
     )
     text = "\n".join(map(": ".join, statement.items()))
     for phrase in [
-        "one image", "replace one", "0.5-GDP", "1e-05)-DP", "central", "the footpoint",
+        "one image", "replace one", "0.5-GDP", "10⁻⁵)-DP", "central", "the footpoint",
         "normal: 3884", "at most 3 images a person: 1.5-GDP", "floating point", "the time",
         "the class of every image",
     ]:  # fmt: skip
@@ -329,7 +337,7 @@ def test_statement_follows_its_arguments():
     assert large["Implies"].startswith(f"{equivalent(ZCDP(0.5), None, 2 * 10**6)}: ")
     said = privacy_statement(ZCDP(0.5), n_by_class={"a": 1}, delta=1e-9)["Implies"]
     assert said.startswith(f"{equivalent(ZCDP(0.5), 1e-9, 1)}: ")
-    assert ", 1e-09)-DP" in said
+    assert ", 10⁻⁹)-DP" in said
     said = privacy_statement(ApproxDP(1.0, 1e-7), n_by_class={"a": 1})["Implies"]
     assert said.startswith(f"{ApproxDP(1.0, 1e-7)}: ")
     scans = privacy_statement(GDP(1.0), n_by_class={"a": 1}, unit="scan")

@@ -311,7 +311,7 @@ def test_each_series_has_its_own_promise() -> None:
     config = load_experiments("tg-medmnist")[0]
     words = guarantees(config, {"a": 100})
     assert words["RL exact, 2r/n"] == "0.9-DP, pure: δ = 0"
-    assert words["TanG, δ = 1e-7, 2r/n"] == "(0.9, 1e-07)-DP"
+    assert words["TanG, δ = 1e-7, 2r/n"] == "(0.9, 10⁻⁷)-DP"
     assert words["RL chain, 2r/n"].startswith("approximate only: 50,000 steps")
     told = statement(config, {"a": 100})
     assert "0.9-DP, pure" in told["Guarantee"]

@@ -12,3 +12,19 @@ document.addEventListener("keydown", ({ key }) => {
     menu.querySelector("summary").focus();
   }
 });
+
+// A link to a part that is folded opens it; in print all parts are open.
+
+document.addEventListener("click", ({ target }) => {
+  const id = target.closest("a[href^='#']")?.getAttribute("href").slice(1);
+  const fold = id && document.getElementById(id)?.querySelector(":scope > .fold");
+  if (fold) fold.open = true;
+});
+const closed = [];
+addEventListener("beforeprint", () => {
+  closed.push(...document.querySelectorAll("details:not([open])"));
+  for (const one of closed) one.open = true;
+});
+addEventListener("afterprint", () => {
+  for (const one of closed.splice(0)) one.open = false;
+});

@@ -38,6 +38,13 @@ function fit(spec, width) {
     Object.assign(scale, { domain: [-1, 0, 1], range: spec.usermeta.dark, interpolate: "rgb" });
   }
   if (!narrow.matches) {
+    const rows = Object.values(out.datasets)[0];
+    if (out.facet) out.columns = Math.min(out.columns, new Set(rows.map((row) => row[out.facet.field])).size);
+    const room = Math.floor((width - 20) / out.columns) - 45;  // of a panel
+    if (out.facet && !squares && out.spec.width > room && room >= 210) {
+      out.spec.width = room;
+      out.facet.header = { ...out.facet.header, labelLimit: room + 16, labelExpr: labels(out, out.facet.field, room / 8.4) };
+    }
     const wide = (out.spec?.width ?? 0) + (squares ? 48 : 45);
     while (out.facet && out.columns > 1 && out.columns * wide > width + 16) out.columns -= squares && out.columns % 2 === 0 ? 2 : 1;
     if (out.facet) out.columns = Math.max(1, out.columns);

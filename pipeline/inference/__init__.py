@@ -16,6 +16,7 @@ the add-on `covdp.addons.partners`, whose functions this package shows.
 """
 
 from covdp.inference.confidence import ConfidenceRegion as ConfidenceRegion
+from covdp.inference.confidence import clipping_moves as clipping_moves
 from covdp.inference.confidence import region as region
 from covdp.inference.released import NOISY as NOISY
 from covdp.inference.released import certainty_refusal as certainty_refusal

@@ -79,7 +79,13 @@ from covdp.inference.released import (
     read_released,
 )
 from covdp.mean import NoisyMoments, Release
-from covdp.mean.noisy_moments import clipping_bound, covariance
+from covdp.mean.noisy_moments import (
+    WeighedParts,
+    clipping_bound,
+    congruent,
+    covariance,
+    pooled_bounds,
+)
 from covdp.schema import ReleasedEntry
 
 SHAPES_TRIED = 24
@@ -257,6 +263,11 @@ class ConfidenceRegion:
         Law of uᵀW⁻¹u, at worst.
     clipping : float
         Largest distance by which clipping may have moved the mean; it is in the region.
+    noise : array, shape (d, d), or None
+        Covariance of noise alone, and of the chance of a sample for a population, at the place;
+        None where it is not stated.
+    moves : tuple of array, shape (m, d)
+        Largest moves of the mean by clipping, as `clipping_moves` has them, at the place.
     """
 
     manifold: Manifold
@@ -266,6 +277,8 @@ class ConfidenceRegion:
     level: float
     law: ErrorLaw
     clipping: float
+    noise: FloatArray | None = None
+    moves: tuple[FloatArray, ...] = ()
 
     @property
     def space(self) -> Manifold:
@@ -286,6 +299,14 @@ class ConfidenceRegion:
     def radius(self) -> float:
         """Root mean square of the ellipsoid's half-axes: √(q·tr W/d)."""
         return math.sqrt(self.quantile * float(np.trace(self.covariance)) / self.manifold.dim)
+
+    @property
+    def noise_radius(self) -> float:
+        """Radius of the region of `noise` alone; NaN where that is not stated."""
+        if self.noise is None:
+            return math.nan
+        dim = self.manifold.dim
+        return math.sqrt(ErrorLaw(dim).ppf(self.level) * float(np.trace(self.noise)) / dim)
 
     def contains(self, points: Point) -> NDArray[np.bool_]:
         """Return whether points, (..., *point_shape), are in the region, (...).
@@ -327,6 +348,28 @@ class ConfidenceRegion:
         return np.asarray(np.sum(places * solved, axis=-1))
 
 
+def clipping_moves(parts: WeighedParts) -> tuple[FloatArray, ...]:
+    """Return the largest moves of a mean by clipping, as matrices A: a bias is Σ Aᵀ·v, ‖v‖ ≤ 1.
+
+    So a function of the mean, of gradient g, moves by at most Σ ‖A·g‖. The first is along the
+    contrast axis, the second off it.
+
+    Parameters
+    ----------
+    parts : sequence of (float, NoisyMoments)
+        Parts of the mean, with the share of each.
+
+    Returns
+    -------
+    tuple of array, shape (m, d)
+        Rows in the coordinates of the first part.
+    """
+    along, off = pooled_bounds(parts)
+    first = parts[0][1]
+    lines, others = first.axes[: first.lines], first.axes[first.lines :]
+    return along / first.length * lines, off / first.unit_length * others
+
+
 def region(
     released: Released,
     level: float = 0.95,
@@ -357,6 +400,8 @@ def region(
     if not isinstance(entry, Release | ReleasedEntry):
         shape, law = entry.shape_of(of), ErrorLaw(manifold.dim)
         offered, clipping = entry.offered, entry.clipping
+        noise = entry.noise + shape - entry.shape_of("sample")
+        moves = clipping_moves(entry.weighed)
     else:
         moments, scatter = entry.noisy_moments, None
         if of == "population" and moments.moment is not None:
@@ -365,8 +410,12 @@ def region(
         jacobian = chart_jacobian(space, moments.base, offset, entry.place)
         shape, law = ellipsoid(moments, scatter, level)
         shape = jacobian.T @ shape @ jacobian
+        noise = congruent(moments.noise + (0.0 if scatter is None else scatter), jacobian)
+        moves = tuple(part @ jacobian for part in clipping_moves([(1.0, moments)]))
         offered, clipping = is_offered(moments), clipping_bound([(1.0, moments)])
-    return ConfidenceRegion(manifold, offered, entry.place, shape, level, law, clipping)
+    return ConfidenceRegion(
+        manifold, offered, entry.place, shape, level, law, clipping, noise, moves
+    )
 
 
 def check_level(level: float) -> None:

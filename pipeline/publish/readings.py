@@ -1,8 +1,12 @@
 """Terms of a released mean with bands, from what its document says of its noise.
 
-A band is where a term of the mean is that noise was put on, in about 19 of 20 releases. The
-error of the mean is Gaussian of covariance V in the manifold's coordinates; on a term's own scale
-it is gᵀVg to first order, g the gradient there.
+**Band.** It holds the term of the mean that noise was put on in about 19 of 20 releases. That noise
+is Gaussian of covariance V in the manifold's coordinates; on a term's own scale it is gᵀVg to first
+order, g the gradient there.
+
+**Whisker.** It is the band, longer at both ends by the most that clipping may have moved the term:
+Σ ‖A·g‖ (`covdp.inference.clipping_moves`). So it holds the term of the records themselves at least
+as often as the band says, whatever they are. Where no region is available there is none.
 """
 
 import math
@@ -17,10 +21,9 @@ from covdp.arrays import FloatArray
 from covdp.descriptors import DESCRIPTORS, Term, terms_of
 from covdp.errors import DomainError
 from covdp.geometry import MANIFOLDS, Manifold, chart_of, from_chart
-from covdp.inference import is_usable
+from covdp.inference import certainty_refusal, clipping_moves, is_usable
 from covdp.mean import default_prior
 from covdp.mean.axes import Frame
-from covdp.mean.noisy_moments import NoisyMoments, WeighedParts
 from covdp.mean.public_model import prior_frame
 from covdp.schema import ClassEntry, ClassPart, SettingsPart, point_at
 
@@ -28,13 +31,6 @@ BAND_LEVEL = 0.95
 """Confidence of the bands, each for itself."""
 WIDE = float(ndtri((1.0 + BAND_LEVEL) / 2.0))
 """Standard deviations on each side of them."""
-BIAS, BIAS_OFF, CLIPPED = 2.0, 1.5, 0.49
-"""Weights of a predicted bias along the contrast axis, and off it; and the share of clipped
-records up to which biases are believed: half are where n·μ is below 50, as many as may be.
-
-By hand, of 32 draws a class of `tiles`, PneumoniaMNIST and BreastMNIST: at n·μ from 80 to 2,000
-bands of `oct5` held in 99 to 100 of 100 cases in the log-Euclidean metric, in 91 to 100 in
-log-Cholesky; at n·μ of 40 in 97, at 20 in 91 and at 10 in 76."""
 ALONG = 2.0
 """Weight of a predicted squared error along the contrast axis.
 
@@ -44,6 +40,8 @@ By hand: there it is 0.01 to 0.24 of the whole on PneumoniaMNIST and BreastMNIST
 WIDEST_BAND = math.log(10.0)
 """Half of a band, on a term's own scale, from which on the mean says nothing of the term: a factor
 of 10 to both sides, or a correlation of −0.98 to 0.98."""
+LONGEST_WHISKER = 300.0
+"""Half of a whisker, on a term's own scale, that stands for all longer ones: exp overflows."""
 GRADIENT_STEP = 1e-4
 """Step of the differences that stand for a gradient."""
 
@@ -57,18 +55,21 @@ class Mean:
     point : array, shape (*space.point_shape), or None
         Mean in the chart of a flat manifold, else a matrix; None where nothing is released yet.
     covariance : array, shape (d, d), or None
-        Covariance of its error, in the manifold's coordinates; None where nothing is known of it.
+        Covariance of its noise, in the manifold's coordinates; None where nothing is known of it.
     base : array, shape (*space.point_shape), or None
         Point at which these coordinates are, of a curved manifold; None at the point itself.
     near : array, shape (*space.point_shape), or None
         A mean with less noise, at which terms have their gradients; None at the point itself. At a
         noisy one they are noise too, and bands are available where they happen to be small.
+    moves : tuple of array, shape (m, d), or None
+        Largest moves by clipping, as `covdp.inference.clipping_moves`; None where not known.
     """
 
     point: FloatArray | None
     covariance: FloatArray | None
     base: FloatArray | None = None
     near: FloatArray | None = None
+    moves: tuple[FloatArray, ...] | None = None
 
 
 NOTHING_READ = Mean(None, None)
@@ -88,12 +89,22 @@ class Reading(NamedTuple):
         Lower end of the band; None where it is not known.
     high : float or None
         Upper end of the band; None where it is not known.
+    least, most : float or None
+        Ends of the whisker; None where it is not known what clipping did.
     """
 
     term: Term
     value: float | None
     low: float | None
     high: float | None
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Ends of the whisker, else of the band; the whole range without either."""
+        low, high = (self.low, self.high) if self.least is None else (self.least, self.most)
+        return (-math.inf, math.inf) if low is None or high is None else (low, high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +210,7 @@ def read_terms(
         return tuple(Reading(term, float(term.value(point)), None, None) for term in terms)
     try:
         around, point = _around(mean.point, mean, manifold), from_chart(manifold, mean.point)
-        return tuple(_reading(term, point, around, mean.covariance, widest) for term in terms)
+        return tuple(_reading(term, point, around, mean, widest) for term in terms)
     except DomainError:  # noise of any size: positive definite but for rounding, without logarithm
         return nothing
 
@@ -214,27 +225,30 @@ def _around(point: FloatArray, mean: Mean, manifold: Manifold) -> FloatArray:
 
 
 def _reading(
-    term: Term, point: FloatArray, around: FloatArray, covariance: FloatArray, widest: float
+    term: Term, point: FloatArray, around: FloatArray, mean: Mean, widest: float
 ) -> Reading:
     """Return one term of a mean, within the term's limits, from its gradient on its own scale."""
     ahead, behind = term.scaled(around)
     gradient = (ahead - behind) / (2.0 * GRADIENT_STEP)
-    square = float(gradient @ covariance @ gradient)
+    square = float(gradient @ mean.covariance @ gradient)
     half = WIDE * math.sqrt(max(square, 0.0))  # of hardly any noise rounding may be more
     if not half < widest:
         return Reading(term, None, None, None)
-    ends = term.unscaled(float(term.scaled(point)) + half * np.array([-1.0, 0.0, 1.0]))
-    low, value, high = np.clip(ends, term.least, term.most)
-    return Reading(term, float(value), float(low), float(high))
+    moved = sum(float(np.linalg.norm(part @ gradient)) for part in mean.moves or ())
+    reach = min(half + moved, LONGEST_WHISKER)
+    ends = term.unscaled(float(term.scaled(point)) + np.array([-half, 0.0, half, -reach, reach]))
+    low, value, high, least, most = np.clip(ends, term.least, term.most).tolist()
+    whisker = (None, None) if mean.moves is None else (least, most)
+    return Reading(term, value, low, high, *whisker)
 
 
 def mean_of(row: ClassEntry, axes: Frame, manifold: Manifold) -> Mean:
     """Return the mean of a class that a release's document states, as far as its error is known.
 
-    Of an adaptive mean the document states the noise of its last round, exactly, and the bias that
-    clipping is predicted to have: see `_stated`. Of a night it states both of the mean of all so
-    far, before anything was shrunk. Of one draw it states how large the error is predicted to be,
-    all directions together: see `_predicted`.
+    Of an adaptive mean the document states the noise of its last round, exactly, and bounds on what
+    clipping did. Of a night it states both of the mean of all so far, before anything was shrunk.
+    Of one draw, which clips nothing, it states how large the error is predicted to be, all
+    directions together: see `_predicted`.
 
     Parameters
     ----------
@@ -248,66 +262,14 @@ def mean_of(row: ClassEntry, axes: Frame, manifold: Manifold) -> Mean:
     if row.coordinates is None:
         return Mean(None, _predicted(row, axes))
     point = point_at(manifold, row.coordinates)
-    if not isinstance(row, ClassPart):
-        known = _stated(row.noise, row.weighed) if row.weighed else _predicted(row, axes)
-        return Mean(point, known)
-    if row.observed is None:
-        return Mean(point, _predicted(row, axes))
-    stated = _stated(row.observed.noise, [(1.0, row.observed)])
-    return Mean(point, stated, row.noisy_moments.base)
-
-
-def _stated(noise: FloatArray, parts: WeighedParts) -> FloatArray | None:
-    """Return the covariance of noise and of the bias of each part, by its share in the mean.
-
-    None where too many records of one are clipped.
-    """
-    if any(moments.clipped > CLIPPED for _, moments in parts):
-        return None
-    return np.asarray(noise + sum(share**2 * stated_bias(moments) for share, moments in parts))
-
-
-def stated_bias(moments: NoisyMoments) -> FloatArray:
-    """Return what clipping may do to the mean of a class, as a covariance; see `of_bias`.
-
-    What overshoots say along the contrast axis counts, though noise may be all of it: a tail of
-    dark images is cut off below, and noise covers what is known of it.
-
-    Parameters
-    ----------
-    moments : NoisyMoments
-        Released numbers of the class.
-    """
-    (up, down, _), (line, rest) = moments.moves[0], moments.predicted_bias
-    line = math.hypot(line, float(max(up, down) * moments.length) / BIAS)
-    return of_bias(line, rest, moments.axes, moments.lines)
-
-
-def of_bias(line: float, rest: float, axes: FloatArray, lines: int) -> FloatArray:
-    """Return the covariance, (d, d), that biases along the contrast axis and off it count for.
-
-    Off the contrast axis only the size is predicted, and it may be in the very direction of a term:
-    so all of it counts in each direction, in the shape that `axes`, (d, d), the contrast axis
-    first, give noise. Spread evenly over directions, as regions have it, it is too little for one
-    term: bands from the covariance of regions are half as wide, and of `cell` in `tiles`, n = 200
-    and μ = 1, that of one term held in 39 of 60 draws, all of which have a region, where these held
-    in 56.
-
-    Parameters
-    ----------
-    line : float
-        Bias along the contrast axis, in distance.
-    rest : float
-        Bias off it, in distance.
-    axes : array, shape (d, d)
-        Coordinates of one unit of each number, one a row.
-    lines : int
-        Number of leading rows that are along the contrast axis, 0 or 1.
-    """
-    first, others = axes[:lines], axes[lines:]
-    along = first.T @ first / max(float(np.sum(first**2)), 1e-300)
-    off = others.T @ others * len(others) / float(np.sum(others**2))
-    return np.asarray((BIAS * line) ** 2 * along + (BIAS_OFF * rest) ** 2 * off)
+    if isinstance(row, ClassPart) and row.observed is not None:
+        moments = row.noisy_moments
+        moves = None if certainty_refusal(row) else clipping_moves([(1.0, moments)])
+        return Mean(point, moments.noise, moments.base, moves=moves)
+    if not isinstance(row, ClassPart) and row.weighed:
+        moves = None if certainty_refusal(row) else clipping_moves(row.weighed)
+        return Mean(point, row.noise, moves=moves)
+    return Mean(point, _predicted(row, axes), moves=() if len(row.costs) == 1 else None)
 
 
 def _predicted(row: ClassEntry, axes: Frame) -> FloatArray | None:

@@ -308,7 +308,7 @@ def _comparison(table: Table, baseline: str) -> Finding:
     best = max(better or ratios, key=lambda name: ratios[name].gain)
     values, gain, sure = ratios[best].values, ratios[best].gain, best in decided
     text = say("comparison", baseline=baseline, best=best, gain=gain, decided=sure, values=values)
-    return Finding(text, open=not sure)
+    return Finding(text, open=not sure, result=True)
 
 
 class _Ratios(NamedTuple):
@@ -358,7 +358,7 @@ def _range(table: Table) -> Finding:
     for budget in (table["budget"][good].min(), table["budget"][good].max()):
         means = table["mean"][good & (table["budget"] == budget)]
         ends[budget] = means.min(), means.max()
-    return Finding(say("ranges", symbol=symbol, ends=ends), stated=True)
+    return Finding(say("ranges", symbol=symbol, ends=ends), stated=True, result=True)
 
 
 def _theory(checked: LawChecks) -> list[Finding]:

@@ -22,9 +22,8 @@ from covdp.files import resource
 from covdp.mean.plan import RELEASE_PLANS, SERIES_PLANS
 from covdp.mechanisms import MECHANISMS
 from covdp.privacy import for_group_as_written, main_parameter
-from covdp.privacy.rounding import digits_up
 from covdp.privacy.statement import equivalent
-from covdp.report.templates import templates, word
+from covdp.report.templates import at_most, templates, word
 
 if TYPE_CHECKING:
     from covdp.schema import ClassEntry, SettingsPart
@@ -249,10 +248,10 @@ def of_release(settings: "SettingsPart", rows: "Sequence[ClassEntry]" = ()) -> S
         waiting=waiting,
         drawn=not waiting or len(waiting) < len(rows),
         adaptive=settings.mechanism in RELEASE_PLANS,
-        promise=digits_up(main_parameter(promise), 6),
-        epsilon=digits_up(implied.epsilon, 4),
+        promise=at_most(main_parameter(promise), 6),
+        epsilon=at_most(implied.epsilon, 4),
         delta=implied.delta,
-        together=digits_up(main_parameter(for_group_as_written(promise, group)), 6),
+        together=at_most(main_parameter(for_group_as_written(promise, group)), 6),
     )
 
 

@@ -4,12 +4,15 @@ A page of that file says what its texts are: expressions of its subject, named `
 about each of its parts, the subject itself by default; its expressions know the part as ``it``, the
 subject as ``whole``, and what the function `values` says of the part. Its `numbers` are pairs of
 label and expression; a number that is none is left out. The functions `headline`, `privacy` and
-`methods` say what was found, what was promised by whom, and what a paper says of it.
+`methods` say what was found, what was promised by whom, and what a paper says of it; `protected`
+who is protected, below what was found. The statement of privacy is last before the methods, or, of
+a page with one section, after the last of the blocks in `privacy_after`.
 
 Blocks say in which order, under which title and caption, and by which template a section shows what
 their `content`, a function too, makes of the section's part, or of what the part has by the name
 `of`. A block with nothing to show drops out, and one with a `when` is not asked where that
-expression of the part, ``it``, is false. Without a `content` the template draws the part
+expression of the part, ``it``, is false. One whose `folded` is true is closed until a reader opens
+it; in print it is open. Without a `content` the template draws the part
 itself; without a template the content is a list of blocks. Of a block with `columns` the content is
 a list of rows.
 """
@@ -30,7 +33,7 @@ from covdp.report.templates import draw, expression
 
 Declaration = Mapping[str, Any]
 """A page of ``reports/report.toml``: what its texts are made of, its blocks, and its own texts."""
-FUNCTIONS = ("values", "headline", "privacy", "methods", "content")
+FUNCTIONS = ("values", "headline", "protected", "privacy", "methods", "content")
 """Keys of a page, or of a block, whose values name functions."""
 PrivacyStatement = Mapping[str, Sequence[tuple[str, str]]]
 """Label → texts, each with what it is about ("" for all of the page)."""
@@ -49,12 +52,15 @@ class Finding(NamedTuple):
         True if nothing is decided, or was run.
     stated : bool
         True if it is stated, and was not tested.
+    result : bool
+        True if it tells what was measured, and checks nothing.
     """
 
     text: str
     warning: bool = False
     open: bool = False
     stated: bool = False
+    result: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,8 @@ class Block:
         Name of the template that draws it.
     content : object
         Values that the template draws.
+    folded : bool
+        True if it is closed until a reader opens it.
     """
 
     name: str
@@ -80,6 +88,7 @@ class Block:
     caption: str
     template: str
     content: Any
+    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,6 +113,8 @@ class Section:
         Subject of its figures, in the caption of each.
     record : str
         Word for one record, as captions name it.
+    protected : str
+        Sentences on who is protected; "" where nothing is promised.
     """
 
     id: str
@@ -116,6 +127,7 @@ class Section:
     spans: Sequence[str] = ()
     about: str = ""
     record: str = "image"
+    protected: str = ""
 
 
 def write_page(
@@ -170,6 +182,7 @@ def build_page(name: str, subject: Any, *, bar: Mapping[str, Any] | None = None)
     nowhere = {"home": "", "pages": (), "before": None, "after": None, "title": title}
     methods = page["methods"](subject)
     ends = ["privacy", *["methods"] * (methods is not None)]
+    after = _before_privacy(page, blocks)
     return draw(
         page["template"],
         title=title,
@@ -180,7 +193,8 @@ def build_page(name: str, subject: Any, *, bar: Mapping[str, Any] | None = None)
         blocks=blocks,
         privacy=statement_of(page["privacy"](subject)),
         methods=methods,
-        nav={**nowhere, "parts": _parts(sections, blocks, page, ends), **(bar or {})},
+        privacy_after=after,
+        nav={**nowhere, "parts": _parts(sections, blocks, page, ends, after), **(bar or {})},
     )
 
 
@@ -206,7 +220,9 @@ def sections_of(page: Declaration, subject: Any) -> list[Section]:
             if value or value == 0
         ]
         headline = page["headline"](part)
-        sections.append(Section(**texts, key_numbers=key_numbers, headline=headline, subject=part))
+        protected = page["protected"](part) if "protected" in page else ""
+        found = {"key_numbers": key_numbers, "headline": headline, "protected": protected}
+        sections.append(Section(**texts, **found, subject=part))
     return sections
 
 
@@ -331,7 +347,8 @@ def blocks_of(section: Section, declared: Sequence[Mapping[str, Any]]) -> list[B
         if content and "template" in item:
             caption = item.get("caption", "").replace("{record}", section.record)
             texts = (item["name"], item["title"], caption, item["template"])
-            blocks.append(Block(*texts, content))
+            folded = "folded" in item and expression(item["folded"])(it=section.subject)
+            blocks.append(Block(*texts, content, bool(folded)))
         else:
             blocks += content or []
     return blocks
@@ -349,7 +366,9 @@ def _content(item: Mapping[str, Any], subject: Any, record: str) -> Any:
     heads = [head.format_map(known) for head, _ in item["columns"]]
     cells = [expression(text) for _, text in item["columns"]]
     lines = [[cell(**row) for cell in cells] for row in content]
-    return table(heads, lines, **item.get("shape", {}))
+    remark = expression(item.get("remark", "''"))
+    remarks = [remark(**row) for row in content]
+    return table(heads, lines, remarks=remarks, **item.get("shape", {}))
 
 
 def table_of(page: str, block: str, subject: Any) -> dict[str, Any] | None:
@@ -374,6 +393,7 @@ def _parts(
     blocks: Mapping[str, Sequence[Block]],
     texts: Mapping[str, Any],
     ends: Iterable[str],
+    after: str,
 ) -> list[tuple[str, str, bool]]:
     """Return what the bar lists of a page: text, id, and whether it is part of the one before."""
     several, parts = len(sections) > 1, list[tuple[str, str, bool]]()
@@ -384,7 +404,20 @@ def _parts(
         parts += [
             (block.title, f"{section.id}-{block.name}", several) for block in blocks[section.id]
         ]
-    return [*parts, *((texts[f"{name}_title"], name, False) for name in ends)]
+    last = [(texts[f"{name}_title"], name, False) for name in ends]
+    place = next((place for place, part in enumerate(parts, 1) if part[1] == after), len(parts))
+    return [*parts[:place], last[0], *parts[place:], *last[1:]]
+
+
+def _before_privacy(page: Declaration, blocks: Mapping[str, Sequence[Block]]) -> str:
+    """Return the id of the block that the statement of privacy follows; "" where it is last."""
+    places = [
+        f"{section}-{block.name}"
+        for section, shown in blocks.items()
+        for block in shown
+        if block.name in page.get("privacy_after", ())
+    ]
+    return places[-1] if places and len(blocks) == 1 else ""
 
 
 def table(
@@ -392,8 +425,8 @@ def table(
 ) -> dict[str, Any] | None:
     """Return what the template of tables draws; None without a row.
 
-    The first `text` columns are words, the others numbers; `long` is a column of sentences, and a
-    table that is `tall` scrolls.
+    The first `text` columns are words, the others numbers; `long` is a column of sentences, a table
+    that is `tall` scrolls, and `remarks` stand below the rows.
 
     Parameters
     ----------
@@ -406,7 +439,8 @@ def table(
     **more : object
         Options of the template, such as `long` and `tall`.
     """
-    return {"heads": heads, "lines": lines, "text": text, **more} if lines else None
+    shown = {"heads": heads, "lines": lines, "text": text, "remarks": [""] * len(lines)}
+    return {**shown, **more} if lines else None
 
 
 def statement_of(owners: Sequence[tuple[str, Iterable[tuple[str, str]]]]) -> PrivacyStatement:
@@ -431,7 +465,7 @@ def statement_of(owners: Sequence[tuple[str, Iterable[tuple[str, str]]]]) -> Pri
     }
 
 
-def cell(value: str, band: str, word: str = "") -> dict[str, str]:
+def cell(value: str, band: str, word: str = "", whisker: str = "") -> dict[str, str]:
     """Return what the template of readings draws in one place.
 
     Parameters
@@ -442,8 +476,10 @@ def cell(value: str, band: str, word: str = "") -> dict[str, str]:
         Band of the value, or what stands below it.
     word : str
         Word that the value stands for.
+    whisker : str
+        Band with the most that clipping may have done.
     """
-    return {"value": value, "band": band, "word": word}
+    return {"value": value, "band": band, "word": word, "whisker": whisker}
 
 
 def signed(value: float) -> str:

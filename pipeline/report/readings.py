@@ -4,19 +4,17 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from covdp.descriptors import Term
-from covdp.figures import number
+from covdp.figures import grouped, listing, number
 from covdp.figures.style import size_in_words
 from covdp.geometry import Manifold, Point, chart_of
 from covdp.inference import ConfidenceRegion, Verdict, certainty_refusal, is_usable, region
 from covdp.report.page import cell, signed, table
-from covdp.report.templates import percent, rough
+from covdp.report.templates import percent, rough, say_each
 from covdp.schema import ClassEntry, ClassPart, Document
 
 if TYPE_CHECKING:
-    from covdp.publish.readings import ClassReadings
+    from covdp.publish.readings import ClassReadings, Reading
 
 MOST_LOG_GAIN = 128.0
 """ln of the largest gain that is computed: squares of what a larger one makes would overflow."""
@@ -28,10 +26,8 @@ def readings(
     document: Document,
     terms: Sequence[Term],
     classes: "Sequence[ClassReadings]",
-    *,
-    formulas: bool = False,
 ) -> dict[str, Any] | None:
-    """Return a row per term of a document's means, a column a class; how each follows, if wanted.
+    """Return a row per term of a document's means, a column a class; how each follows, as a tip.
 
     None without terms.
 
@@ -43,8 +39,6 @@ def readings(
         Terms that the descriptor has in words.
     classes : sequence of ClassReadings
         Readings of each class.
-    formulas : bool
-        True if the formula of each term is shown in place of its unit.
     """
     if not terms:
         return None
@@ -54,60 +48,118 @@ def readings(
         "lines": [
             {
                 "title": term.title,
-                "unit": term.formula if formulas else term.unit,
+                "unit": term.unit,
+                "tip": term.formula,
                 "cells": [_cell(row, place) for row in classes],
             }
             for place, term in enumerate(terms)
         ],
-        "notes": clipping_notes(document.classes, document.settings.unit),
+        "notes": unbounded(document.classes),
     }
 
 
-def clipping_notes(rows: Sequence[ClassEntry], unit: str) -> list[str]:
-    """Return what the bands of terms leave out: the most that clipping may have moved each mean.
+def sentences_of(terms: Sequence[Term], rows: "Sequence[ClassReadings]") -> Sequence[str]:
+    """Return what readings say in at most three sentences: sizes, what is decided, what is not.
 
-    It is a bound, which outliers may reach; bands have the error of clipping that is predicted.
-    Where there is none, the note says why.
+    Parameters
+    ----------
+    terms : sequence of Term
+        Terms of the descriptor.
+    rows : sequence of ClassReadings
+        Readings of each class.
+    """
+    sized, decided, undecided = list[tuple[Term, Any]](), list[str](), list[str]()
+    for place, term in enumerate(terms):
+        known = {row.name: one for row in rows if (one := row.readings[place]).low is not None}
+        if term.middle is None:
+            sized += [(term, sorted(known.items(), key=lambda pair: pair[1].value))] * bool(known)
+            continue
+        words = grouped((_word(one), name) for name, one in known.items())
+        title, hidden = term.title[0].lower() + term.title[1:], words.pop("", [])
+        parts = [f"{word} in {listing(names)}" for word, names in words.items()]
+        decided += [f"{title}: {', '.join(parts)}"] * bool(parts)
+        undecided += [f"{title} in {listing(hidden)}"] * bool(hidden)
+    if decided:
+        decided[0] = decided[0][0].upper() + decided[0][1:]
+    title, unit, found = "", "", list[tuple[str, Any]]()
+    if sized:
+        term, found = sized[0]
+        title, unit = term.title, term.unit
+    ends = [
+        {"name": name, "text": signed(one.value), "band": _band(one)}
+        for name, one in dict([found[0], found[-1]] if found else ()).items()
+    ]
+    return say_each(
+        "in_sentences",
+        title=title,
+        unit=unit,
+        ends=ends,
+        apart=len(ends) < 2 or found[0][1].ends[1] < found[-1][1].ends[0],
+        decided=decided,
+        undecided=undecided,
+    )
+
+
+def _band(reading: "Reading") -> str:
+    """Return what noise may make of a value, in words."""
+    assert reading.low is not None
+    assert reading.high is not None
+    return f"{signed(reading.low)} to {signed(reading.high)}"
+
+
+def _word(reading: "Reading") -> str:
+    """Return which way a value points; "" where noise or clipping may turn it."""
+    term, (least, most) = reading.term, reading.ends
+    assert term.middle is not None
+    return term.high if least > term.middle else term.low if most < term.middle else ""
+
+
+def unbounded(rows: Sequence[ClassEntry]) -> list[str]:
+    """Return why classes have no region, and so no bound on what clipping did to their means.
 
     Parameters
     ----------
     rows : sequence of ClassEntry
         Entries of the classes.
-    unit : str
-        Privacy unit: "image" or "person".
     """
-    notes = []
-    for row in rows:
-        if not says_region(row):
-            continue
-        if reason := certainty_refusal(row):
-            bands = " The 95 % of the bands do not include the error of clipping." * is_usable(row)
-            notes.append(f"No region is available for {row.class_name}: {reason}.{bands}")
-        elif is_usable(row) and (where := region(row, REGION_LEVEL)).clipping > 0.0:
-            notes.append(
-                f"The mean of {row.class_name} may be off by up to {rough(where.clipping)} if a "
-                f"few {unit}s are very unlike the others. This is not in the 95 % of the bands, "
-                "but in the region, which reaches farther than its radius along its longest axes."
-            )
-    return notes
+    reasons = {row.class_name: certainty_refusal(row) for row in rows if says_region(row)}
+    return [
+        f"No region is available for {name}: {reason}. Its band is of noise alone."
+        for name, reason in reasons.items()
+        if reason
+    ]
 
 
 def _cell(row: "ClassReadings", place: int) -> dict[str, str]:
     """Return value and band of a reading, and which way it points where the band tells."""
-    term, value, low, high = row.readings[place]
+    reading = row.readings[place]
+    term, value = reading.term, reading.value
     if row.mean is None or row.mean.point is None:
         return cell("", "no mean yet")
     if not row.usable:
         return cell("", "not usable: noise")
     if value is None:
         return cell("", "lost in the noise")
-    if low is None or high is None:
+    if reading.low is None:
         return cell(signed(value), "band not known")
-    word = ""
-    if term.middle is not None:
-        undecided = f"{term.low} or {term.high}: undecided, noise is too wide"
-        word = term.high if low > term.middle else term.low if high < term.middle else undecided
-    return cell(signed(value), f"{signed(low)} to {signed(high)}", word)
+    word = "" if term.middle is None else _word(reading) or f"{term.low} or {term.high}: undecided"
+    clipped = reading.least is not None and reading.ends != (reading.low, reading.high)
+    whisker = " to ".join(map(signed, reading.ends)) if clipped else ""
+    return cell(signed(value), _band(reading), word, whisker)
+
+
+def numbers_of(reading: "Reading", *ends: str) -> dict[str, float | None]:
+    """Return value and band of a reading as a chart holds them, to six digits.
+
+    Parameters
+    ----------
+    reading : Reading
+        Value of a term and its band.
+    *ends : str
+        Names of the ends of its whisker, if they are drawn.
+    """
+    numbers = {key: getattr(reading, key) for key in ("value", "low", "high", *ends)}
+    return {key: None if x is None else float(f"{x:.6g}") for key, x in numbers.items()}
 
 
 def regions_of(rows: Sequence[ClassEntry], unit: str) -> dict[str, Any] | None:
@@ -127,18 +179,15 @@ def regions_of(rows: Sequence[ClassEntry], unit: str) -> dict[str, Any] | None:
     lines = [
         [row.class_name, *_radii(row, radii[row.class_name][0], regions)]
         if row.class_name in radii
-        else [row.class_name, "Not known.", "", "", ""]
+        else [row.class_name, "Not known.", "", ""]
         for row in rows
     ]
-    heads = ["Class", "In words", f"These {unit}s", "Population", "Clipping, at most"]
+    heads = ["Class", "In words", f"Radius, these {unit}s", "Radius, population"]
     return table(heads, lines, text=2, long=1)
 
 
-def errors_in_words(row: ClassEntry, verdict: Verdict, rows: Sequence[ClassEntry]) -> list[str]:
-    """Return how far the true mean may be: as a distance, a gain, and shares of distances.
-
-    The distance to the nearest of the other classes, among `rows`, is rid of what noise adds to
-    its square; where that is all of it, noise covers by how much they differ.
+def errors_in_words(row: ClassEntry, verdict: Verdict) -> list[str]:
+    """Return what noise, and at most clipping, does to a mean: distances, and their shares.
 
     Parameters
     ----------
@@ -146,17 +195,34 @@ def errors_in_words(row: ClassEntry, verdict: Verdict, rows: Sequence[ClassEntry
         Entry of the class.
     verdict : Verdict
         Judgement on the use of its mean.
-    rows : sequence of ClassEntry
-        Entries of all classes.
     """
     error, share = row.predicted_error, verdict.share
     if error is None or share is None or row.point is None:
         return ["no mean yet" if row.point is None else "not known", "–", "–", "–"]
-    gain = as_gain(row.manifold, np.eye(len(row.point)), error)
-    nearest = "–"
-    if verdict.use and len(rows) > 1:
-        nearest = _of_nearest(row, error, [other for other in rows if other is not row])
-    return [f"{error:.3g}", larger(gain), percent(share), nearest]
+    most = ["–", "–"]
+    if has_region(row):
+        clipping = region(row, REGION_LEVEL).clipping
+        most = [f"{clipping:.2g}", percent(clipping * share / error)]
+    elif len(row.costs) == 1:
+        most = ["nothing", "0 %"]
+    return [f"{error:.3g}", percent(share), *most]
+
+
+def nearest_in_words(row: ClassEntry, rows: Sequence[ClassEntry]) -> str:
+    """Return an error as a share of the distance to the nearest of the other classes; "" of none.
+
+    The distance is rid of what noise adds to its square; where that is all of it, noise covers by
+    how much they differ.
+
+    Parameters
+    ----------
+    row : ClassEntry
+        Entry of the class.
+    rows : sequence of ClassEntry
+        Entries of all classes.
+    """
+    error, others = row.predicted_error, [other for other in rows if other is not row]
+    return "" if error is None or not is_usable(row) else _of_nearest(row, error, others)
 
 
 def _of_nearest(row: ClassEntry, error: float, others: Sequence[ClassEntry]) -> str:
@@ -167,11 +233,12 @@ def _of_nearest(row: ClassEntry, error: float, others: Sequence[ClassEntry]) -> 
             square = float(chart_of(row.manifold).dist(row.place, other.place)) ** 2
             squares[other.class_name] = square - error**2 - other.predicted_error**2
     if not squares:
-        return "–"
+        return ""
     name = min(squares, key=squares.__getitem__)
     if squares[name] <= error**2:
-        return f"{name}: nearer than the noise"
-    return f"{name}: {percent(error / math.sqrt(squares[name]))}"
+        return f"The nearest class, {name}, is nearer than the noise."
+    share = percent(error / math.sqrt(squares[name]))
+    return f"The error is {share} of the distance to {name}, the nearest class."
 
 
 def says_region(row: ClassEntry) -> bool:
@@ -207,10 +274,10 @@ def has_region(row: ClassEntry) -> bool:
 
 
 def _radii(row: ClassEntry, words: str, regions: Mapping[str, ConfidenceRegion]) -> list[str]:
-    """Return how far a region reaches, its radii for sample and population, and the clipping."""
+    """Return how far a region reaches, and its radii for sample and population."""
     here = regions.get(row.class_name)
     if here is None:
-        return [words, "–", "–", "–"]
+        return [words, "–", "–"]
     distances = {
         name: float(here.space.dist(here.place, where.place))
         for name, where in regions.items()
@@ -218,20 +285,20 @@ def _radii(row: ClassEntry, words: str, regions: Mapping[str, ConfidenceRegion])
     }
     if distances:
         name = min(distances, key=distances.__getitem__)
-        words += f", and {_of_way(here, regions[name].centre)} {name}, the nearest class"
+        words = f"It {_of_way(here, regions[name].centre)} {name}, the nearest class."
     beyond = region(row, REGION_LEVEL, of="population")
-    return [f"{words}.", *map(number, (here.radius, beyond.radius, here.clipping))]
+    return [words, *map(number, (here.radius, beyond.radius))]
 
 
 def _of_way(here: ConfidenceRegion, mean: Point) -> str:
     """Return how near a region comes to the mean of another class, whose name follows."""
     if here.contains(mean):
         return "holds the mean of"
-    return f"{percent(float(here.share_of_way(mean)))} of the way to"
+    return f"extends {percent(float(here.share_of_way(mean)))} of the way to"
 
 
 def radius_of(row: ClassEntry) -> tuple[str, ConfidenceRegion | None]:
-    """Return how far the region of the mean of a class reaches along a gain, and the region.
+    """Return why the mean of a class has no region, else the region.
 
     Parameters
     ----------
@@ -240,9 +307,7 @@ def radius_of(row: ClassEntry) -> tuple[str, ConfidenceRegion | None]:
     """
     if reason := certainty_refusal(row):
         return f"Not available: {reason}.", None
-    where = region(row, REGION_LEVEL, of="sample")
-    gain = largest_gain(where)
-    return f"It extends to a gain that makes all standard deviations {larger(gain)}", where
+    return "", region(row, REGION_LEVEL, of="sample")
 
 
 def larger(gain: float) -> str:
@@ -277,20 +342,6 @@ def as_gain(manifold: Manifold, point: Point, distance: float) -> float:
     return _least_gain(
         lambda log_gain: float(manifold.dist(point, math.exp(2.0 * log_gain) * point)) < distance
     )
-
-
-def largest_gain(where: ConfidenceRegion) -> float:
-    """Return the largest gain of all standard deviations of its centre that a region has in it.
-
-    One of more than 10⁵⁵ is infinite.
-
-    Parameters
-    ----------
-    where : ConfidenceRegion
-        Region of the mean of a class.
-    """
-    centre = where.centre
-    return _least_gain(lambda log_gain: bool(where.contains(math.exp(2.0 * log_gain) * centre)))
 
 
 def _least_gain(falls_short: Callable[[float], bool]) -> float:

@@ -14,17 +14,18 @@ from covdp.figures.pictures import png_address
 from covdp.figures.style import size_in_words
 from covdp.inference import NOTHING, is_usable, verdicts
 from covdp.privacy import ZCDP, best_test, budget_from, main_parameter, protects, repeat
-from covdp.privacy.rounding import digits_down, digits_up
 from covdp.publish.readings import reader_of
 from covdp.report.methods import Methods, methods, of_release
 from covdp.report.page import Finding, table, write_page
 from covdp.report.readings import (
     errors_in_words,
     has_region,
+    nearest_in_words,
     readings,
     regions_of,
+    sentences_of,
 )
-from covdp.report.templates import say_each, word
+from covdp.report.templates import at_least, at_most, say, say_each, word
 from covdp.schema import (
     ClassEntry,
     ClassPart,
@@ -105,6 +106,31 @@ def verdict(document: Document) -> Finding:
     return Finding(" ".join(lines), warning=bad)
 
 
+def protected(document: Document) -> str:
+    """Return who is protected, and whether a patient with several images is.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
+    """
+    settings = document.settings
+    return say("protected", unit=settings.unit, limits=[settings.images_per_person])
+
+
+def in_sentences(document: Document) -> Sequence[str]:
+    """Return what the usable means say, in at most three sentences.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
+    """
+    reader = reader_of(document.settings)
+    rows = [reader.read(row) for row in document.classes if is_usable(row)] if reader else []
+    return sentences_of(reader.terms, rows) if reader and rows else ()
+
+
 def promised(document: Document) -> dict[str, Any]:
     """Return a document, and what its account and its source of noise come to.
 
@@ -126,12 +152,12 @@ def promised(document: Document) -> dict[str, Any]:
     certified = rhos and len(rhos) == len(document.classes)
     rho = repeat(ZCDP(max(rhos)), settings.classes_per_person or 1).rho if certified else None
     on_paper = "" if is_safe else ", on paper only"
-    noise = ", if all its noise was hardened" if is_safe else on_paper
+    noise = ", if all their noise was hardened" if is_safe else on_paper
     count = account.images_per_person
     if count != (None if settings.unit == "person" else 1):
         many = "all images" if count is None else f"{count:,} image{'s' * (count != 1)}"
         noise = f", of {many} of one person{noise}"
-    promise = digits_up(main_parameter(settings.promise), 6)
+    promise = at_most(main_parameter(settings.promise), 6)
     return {
         "document": document,
         "spent": spent,
@@ -233,7 +259,7 @@ def terms(document: Document) -> dict[str, Any] | None:
     if (reader := reader_of(document.settings)) is None:
         return None
     classes = [reader.read(row) for row in document.classes]
-    return readings(document, reader.terms, classes, formulas=True)
+    return readings(document, reader.terms, classes)
 
 
 TEXTURE_ENDS = {
@@ -290,7 +316,8 @@ def errors(document: Document) -> list[dict[str, Any]]:
             "name": row.class_name,
             "sizes": sizes_of(row),
             "counted": counted,
-            "errors": errors_in_words(row, judgement, rows),
+            "errors": errors_in_words(row, judgement),
+            "remark": " ".join(filter(None, [few_in_words(row), nearest_in_words(row, rows)])),
         }
         for row, judgement in zip(rows, verdicts(rows), strict=True)
     ]
@@ -306,9 +333,20 @@ def sizes_of(row: ClassEntry) -> Sequence[str]:
     """
     if not isinstance(row, ClassPart):
         return row.counts
-    deviation = row.n_sd
-    few = f"; too few to count, at most about {max(row.n + 2.0 * deviation, 0.0):,.0f}"
-    return [size_in_words(row.n, deviation) + (few if row.n < 2.0 * deviation else "")]
+    return [size_in_words(row.n, row.n_sd)]
+
+
+def few_in_words(row: ClassEntry) -> str:
+    """Return that a class has too few records to count them; "" where it has not.
+
+    Parameters
+    ----------
+    row : ClassEntry
+        Entry of the class.
+    """
+    if not isinstance(row, ClassPart) or row.n >= 2.0 * row.n_sd:
+        return ""
+    return f"Too few to count: at most about {max(row.n + 2.0 * row.n_sd, 0.0):,.0f}."
 
 
 def regions(document: Document) -> dict[str, Any] | None:
@@ -335,7 +373,7 @@ def costs(document: Document) -> dict[str, Any] | None:
     lines = []
     for row in document.classes:
         for step in row.costs:
-            noise = [digits_up(step.sensitivity, 6), digits_down(step.sigma, 6)]
+            noise = [at_most(step.sensitivity, 6), at_least(step.sigma, 6)]
             lines.append([row.class_name, step.step, *noise, certified(step.rho)])
         if len(row.costs) > 1:
             lines.append([row.class_name, "all together", "", "", certified(row.rho)])
@@ -350,4 +388,4 @@ def certified(rho: float | None) -> str:
     rho : float or None
         Parameter ρ of zCDP.
     """
-    return "none" if rho is None else digits_up(rho, 6)
+    return "none" if rho is None else at_most(rho, 6)

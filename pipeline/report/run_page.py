@@ -232,14 +232,25 @@ def _has_means(run: FinishedRun) -> bool:
 
 
 def summary(run: FinishedRun) -> list[Any]:
-    """Return what was found beside the headline.
+    """Return what was checked, beside the headline.
 
     Parameters
     ----------
     run : FinishedRun
         Finished run.
     """
-    return list(findings(run)[1:])
+    return [finding for finding in findings(run)[1:] if not finding.result]
+
+
+def results(run: FinishedRun) -> list[Finding]:
+    """Return what was measured, beside the headline.
+
+    Parameters
+    ----------
+    run : FinishedRun
+        Finished run.
+    """
+    return [finding for finding in findings(run)[1:] if finding.result]
 
 
 def facts(run: FinishedRun, *, about: str) -> Mapping[str, Any] | None:
@@ -255,7 +266,9 @@ def facts(run: FinishedRun, *, about: str) -> Mapping[str, Any] | None:
     if run.subject != about:
         return None
     is_made, series, names = _is_made(run.record), _series(run), _names(run)
-    return {"run": run, "record": run.record, "is_made": is_made, "series": series, **names}
+    told = is_made and all(f"n = {item.n:,}" in item.name for item in run.record.classes)
+    known = {"classes": () if told else run.record.classes, "series": series, **names}
+    return {"run": run, "record": run.record, "is_made": is_made, **known}
 
 
 def _names(run: FinishedRun) -> dict[str, str]:
@@ -662,7 +675,7 @@ def in_words(run: FinishedRun) -> Mapping[str, Any] | None:
     for term in terms_of(DESCRIPTORS[run.record.config["descriptor"]]):
         pairs = zip(term.value(private), term.value(true), strict=True)
         cells = [cell(signed(a), f"{signed(b)} without noise") for a, b in pairs]
-        lines.append({"title": term.title, "unit": term.unit, "cells": cells})
+        lines.append({"title": term.title, "unit": term.unit, "tip": term.formula, "cells": cells})
     symbol = letter(run.record.config["definition"])
     return {
         "unit": f"{use['series']}, {symbol} = {number(use['budget'])}",

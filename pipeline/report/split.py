@@ -15,9 +15,9 @@ from covdp.mean.plan import STEP_NAMES, Shares
 from covdp.mean.rounds import step_costs
 from covdp.mechanisms import MECHANISMS
 from covdp.privacy import Budget, budget_from, laplace_epsilon, main_parameter, split
-from covdp.privacy.rounding import digits_down
 from covdp.report.page import table
 from covdp.report.runs import FinishedRun
+from covdp.report.templates import at_least
 from covdp.results import unique
 
 CLASS_COLUMNS = 4
@@ -135,7 +135,7 @@ def steps_of_series(cells: Sequence[Row], parts: Mapping[str, float]) -> list[Sp
 def _cells(step: SplitStep, share: float, *, several: bool) -> list[str]:
     """Return the cells of a step: what, by whom, its budget, the same as pure DP, σ by class."""
     pure = MECHANISMS[step.mechanism].pure and step.budget.name != "pure"
-    epsilon = f"ε = {digits_down(laplace_epsilon(step.budget), 3)}" if pure else "–"
+    epsilon = f"ε = {at_least(laplace_epsilon(step.budget), 3)}" if pure else "–"
     known = [sigma for sigma in step.sigmas if np.isfinite(sigma)]
     sigmas = [number(sigma) if np.isfinite(sigma) else "–" for sigma in step.sigmas]
     if several:
@@ -156,4 +156,4 @@ def in_words(share: float, budget: Budget) -> str:
     """
     root = "√" if max(budget.powers) == 2 else ""
     times = "" if share == 1.0 else f"{root}{share:g}·"
-    return f"{times}{letter(budget.name)} = {digits_down(main_parameter(budget), 3)}"
+    return f"{times}{letter(budget.name)} = {at_least(main_parameter(budget), 3)}"

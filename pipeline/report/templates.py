@@ -13,7 +13,7 @@ from covdp.figures import PALETTE, digits, firm, javascript, listing, number, ow
 from covdp.figures.style import size_in_words
 from covdp.files import resource
 from covdp.privacy import best_test, certified, for_group, letter, main_parameter, success
-from covdp.privacy.rounding import digits_down, digits_up, two_digits
+from covdp.privacy.rounding import digits_down, digits_up, in_powers, two_digits
 from covdp.privacy.statement import class_sentence, plainly
 
 
@@ -50,8 +50,8 @@ def templates() -> Any:
         _written,
         undivided,
         formula,
-        digits_down,
-        digits_up,
+        at_most,
+        at_least,
         percent,
         two_digits,
     )
@@ -60,6 +60,32 @@ def templates() -> Any:
     environment.globals |= {helper.__name__: helper for helper in promises}
     environment.globals |= {"palette": PALETTE, "shipped": _shipped, "library": javascript}
     return environment
+
+
+def at_most(value: float, digits: int) -> str:
+    """Return a number in so many digits, rounded up, as people write it.
+
+    Parameters
+    ----------
+    value : float
+        Number.
+    digits : int
+        Number of significant digits.
+    """
+    return in_powers(digits_up(value, digits))
+
+
+def at_least(value: float, digits: int) -> str:
+    """Return a number in so many digits, rounded down, as people write it.
+
+    Parameters
+    ----------
+    value : float
+        Number.
+    digits : int
+        Number of significant digits.
+    """
+    return in_powers(digits_down(value, digits))
 
 
 def undivided(text: str) -> str:

@@ -15,6 +15,7 @@ from sample_history import draw_release
 from covdp.arrays import FloatArray
 from covdp.descriptors import DESCRIPTORS, terms_of
 from covdp.geometry import MANIFOLDS, to_chart
+from covdp.inference import NOISY
 from covdp.mean.sums import OVERSHOOT
 from covdp.publish import read_terms
 from covdp.publish.readings import Mean, axes_of, mean_of
@@ -60,28 +61,52 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return dict(json.loads(draw_release(tmp_path_factory.mktemp("ward"))))
 
 
-def test_an_error_is_noise_and_bias_where_few_are_clipped(released: dict[str, Any]) -> None:
-    """What is stated of it adds up; where as many are clipped as may be there is no band.
+def test_a_band_is_noise_and_a_whisker_the_most_that_clipping_does(
+    released: dict[str, Any],
+) -> None:
+    """No bias within the bounds leaves the whisker, one along the gradient reaches its ends.
 
-    What may be cut off above counts though its noise may be all of it, and by how much vectors are
-    shortened for it.
+    The band is of noise alone, however many records are clipped.
     """
     axes, row = axes_of(settings_of(released["settings"]), SPACE), released["classes"][0]
     reach, sigma = row["observed"]["reach"], row["observed"]["sigma"]
     above = reach[2] * sigma / OVERSHOOT
     cut = [0.0, 0.0, above, *[0.0] * (len(reach) - 3)]
     row = {**row, "observed": row["observed"] | {"overshoots": cut, "clipped": 0.48}}
-    seen, known = class_of(row).noisy_moments, mean_of(class_of(row), axes, SPACE).covariance
-    assert known is not None
-    bias = known - seen.noise
-    line = seen.axes[0] / np.linalg.norm(seen.axes[0])
-    along, off = seen.predicted_bias
-    level = seen.length * ((1.0 - seen.sure[1]) * above + above / reach[2] / 2.0)
-    assert level > along
-    assert line @ bias @ line == pytest.approx((2.0 * along) ** 2 + level**2)
-    assert np.trace(bias) - line @ bias @ line == pytest.approx(14 * (1.5 * off) ** 2)
-    clipped = {**row, "observed": {**row["observed"], "clipped": 0.5}}
-    assert mean_of(class_of(clipped), axes, SPACE).covariance is None
+    row["observed"] |= {"sigma": min(sigma, NOISY)}
+    seen, mean = class_of(row).noisy_moments, mean_of(class_of(row), axes, SPACE)
+    np.testing.assert_array_equal(mean.covariance, seen.noise)
+    assert mean.moves is not None
+    along, off = seen.bounds
+    rng, d = np.random.default_rng(7), len(seen.axes)
+    for one in read_terms(TERMS, mean, SPACE):
+        assert one.low is not None
+        assert one.high is not None
+        assert one.least is not None
+        assert one.most is not None
+        assert one.least < one.low < one.high < one.most
+    biases = [(v := rng.normal(size=d - 1)) / np.linalg.norm(v) * off for _ in range(200)]
+    for gradient in rng.normal(size=(20, d)):
+        most = sum(np.linalg.norm(part @ gradient) for part in mean.moves)
+        found = [seen.axes.T @ np.array([along, *bias]) @ gradient for bias in biases]
+        assert max(map(abs, found)) <= most * (1.0 + 1e-12)
+        turned = seen.axes @ gradient
+        worst = np.array(
+            [along * np.sign(turned[0]), *(off * turned[1:] / np.linalg.norm(turned[1:]))]
+        )
+        assert worst @ turned == pytest.approx(most)
+    many = {**row, "observed": {**row["observed"], "clipped": 0.9}}
+    np.testing.assert_array_equal(mean_of(class_of(many), axes, SPACE).covariance, seen.noise)
+
+
+def test_without_a_region_there_is_a_band_and_no_whisker(released: dict[str, Any]) -> None:
+    """Where noise is too wide to bound clipping, of no mean a whisker is stated."""
+    axes, row = axes_of(settings_of(released["settings"]), SPACE), released["classes"][0]
+    row = {**row, "observed": row["observed"] | {"sigma": 1.1 * NOISY}}
+    mean = mean_of(class_of(row), axes, SPACE)
+    assert mean.moves is None
+    assert all(one.least is None for one in read_terms(TERMS, mean, SPACE))
+    assert any(one.low is not None for one in read_terms(TERMS, mean, SPACE))
 
 
 def test_a_predicted_error_is_that_of_all_directions_together(released: dict[str, Any]) -> None:

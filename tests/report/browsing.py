@@ -97,7 +97,8 @@ def opened(show: Showing, report: Path, request: pytest.FixtureRequest) -> Itera
 
 
 def draw_all(page: Any) -> int:
-    """Scroll to every chart until it is interactive, and return how many there are."""
+    """Open all folded parts, scroll to every chart until it is interactive; return how many."""
+    page.evaluate("for (const fold of document.querySelectorAll('.fold')) fold.open = true")
     charts = page.locator("figure.chart")
     for index in range(charts.count()):
         charts.nth(index).scroll_into_view_if_needed()

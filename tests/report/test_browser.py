@@ -168,7 +168,7 @@ def test_links_lead_to_their_sections(opened: Any) -> None:
 def test_bibtex_is_copied_by_keyboard_offline(opened: Any) -> None:
     """The button puts the very entries into the clipboard, and says that it did."""
     opened.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    opened.locator("#methods summary").click()
+    opened.get_by_text("References, and as BibTeX").first.click()
     button = opened.get_by_role("button", name="Copy the BibTeX")
     button.focus()
     opened.keyboard.press("Enter")
@@ -182,6 +182,7 @@ def test_bibtex_is_copied_by_keyboard_offline(opened: Any) -> None:
 def test_phone_needs_no_sideways_scrolling(opened: Any) -> None:
     """At 390 pixels nothing sticks out of the page; a wide table scrolls inside its box."""
     assert overflow(opened) == 0
+    opened.locator("#main-pneumoniamnist-numbers summary").click()
     box = opened.locator("#main-pneumoniamnist-numbers .scroll")
     assert box.evaluate("box => box.scrollWidth - box.clientWidth") > 0
     head = box.locator("thead th").first
@@ -239,6 +240,8 @@ def test_pictures_without_scripts(opened: Any) -> None:
 
     Numbers and pictures can be saved; what would need a script is not there.
     """
+    for fold in opened.locator(".fold > summary").all():
+        fold.click()
     charts = opened.locator("figure.chart .static svg")
     assert charts.count() == 6
     for index in range(6):

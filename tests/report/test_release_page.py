@@ -105,7 +105,7 @@ def test_a_person_with_several_images_is_told_their_own_figure(ward: Path) -> No
     assert together != success(GDP(0.5))
     assert "the images of one particular person, at most 3, were used" in text
     assert text.count(f"at most {together} % success") >= 2
-    assert f"of 3 images of one person, if all its noise was hardened {together} %" in text
+    assert f"of 3 images of one person, if all their noise was hardened {together} %" in text
     one = f"which of the two was used {best_test(GDP(0.5), True)} % no more than for all images of"
     assert one in text
     assert f"all images of one patient {together} % {together} %" in text
@@ -131,7 +131,7 @@ def test_the_page_says_how_the_account_stands(ward: Path, lines: str, group: int
     left = {1: 34, 2: 7}[group]
     assert f"Lasts for {left} more like this" in text
     assert f"Paid for this release μ = {group * 0.5:g}" in text
-    assert "May be spent in all μ = 3 (ε = 16.68 at δ = 1e-05)" in text
+    assert "May be spent in all μ = 3 (ε = 16.68 at δ = 10⁻⁵)" in text
     assert f"Spent, this one included μ = {digits_up(row.spent.mu, 6)}" in text
     everything = best_test(row.spent, True)
     assert everything != best_test(for_group(GDP(0.5), group), True)

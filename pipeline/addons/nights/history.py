@@ -25,12 +25,12 @@ from covdp.addons.nights.transcript import ClassHistory, read_histories
 from covdp.arrays import FloatArray
 from covdp.descriptors import Term
 from covdp.errors import LedgerError, OutputError
+from covdp.inference import clipping_moves
 from covdp.publish.readings import (
     ClassReadings,
     Mean,
     Reading,
     TermReader,
-    of_bias,
     read_terms,
     reader_of,
 )
@@ -212,13 +212,13 @@ def _class_run(
     own, windows = reader.read(row), tuple[tuple[WindowPart, Mean], ...]()
     changes = tuple[WindowTest, ...]()
     if isinstance(row, NightClassPart) and isinstance(document, NightDocument):
-        bias = np.zeros_like(document.axes)
+        moves = None
         if history is not None:
-            bias = window_bias(history, document.night)
+            moves = window_moves(history, document.night)
             if document.night == len(history.nights):
                 changes = _changes(history)
         if own.usable and own.mean is not None:
-            windows = window_means(document, row, bias, own.mean.point)
+            windows = window_means(document, row, moves, own.mean.point)
     readings = tuple(
         (part, read_terms(reader.terms, estimate, reader.manifold, widest=NARROWER))
         for part, estimate in windows
@@ -227,7 +227,10 @@ def _class_run(
 
 
 def window_means(
-    document: NightDocument, row: NightClassPart, bias: FloatArray, near: FloatArray | None = None
+    document: NightDocument,
+    row: NightClassPart,
+    moves: tuple[FloatArray, ...] | None,
+    near: FloatArray | None = None,
 ) -> tuple[tuple[WindowPart, Mean], ...]:
     """Return the windows that a night states of a class, each with its mean.
 
@@ -237,13 +240,13 @@ def window_means(
         Document of the night.
     row : NightClassPart
         Class of the document.
-    bias : array, shape (d, d)
-        Covariance of what clipping may do, besides the noise.
+    moves : tuple of array, shape (m, d), or None
+        Largest moves by clipping, besides the noise; None where they are not known.
     near : array, shape (d,), optional
         Mean of all records, which has less noise.
     """
     return tuple(
-        (part, Mean(part.coordinates, part.noise(document.axes) + bias, near=near))
+        (part, Mean(part.coordinates, part.noise(document.axes), near=near, moves=moves))
         for part in row.windows
     )
 
@@ -254,11 +257,11 @@ def _changes(history: ClassHistory) -> tuple[WindowTest, ...]:
     return tuple(window_test(stream, history.nights, past, nights) for nights in WINDOWS)
 
 
-def window_bias(history: ClassHistory, night: int) -> FloatArray:
-    """Return the covariance of what clipping may do to the windows of a night, (d, d).
+def window_moves(history: ClassHistory, night: int) -> tuple[FloatArray, ...] | None:
+    """Return the largest moves of the windows of a night by clipping, as `clipping_moves`.
 
-    It is that of all epochs up to the night, by their shares of the records. Nothing was added to a
-    window, so what is to the mean of an epoch may be missing in it.
+    They are those of all epochs up to the night, by their shares of the records. Nothing was added
+    to a window, so what is to the mean of an epoch may be missing in it. None before any epoch.
 
     Parameters
     ----------
@@ -268,12 +271,9 @@ def window_bias(history: ClassHistory, night: int) -> FloatArray:
         Number of the night.
     """
     stream, past = history.stream, split_epochs(history.stream, history.nights[:night])
-    biases, missing = np.zeros(2), np.zeros(stream.space.dim)
-    for part in past.segments:
-        if part.n:
-            moments, share = epoch_moments(stream, past, part), part.n / past.streamed
-            biases += share * np.array(moments.predicted_bias)
-            missing += share * (moments.offset - moments.clipped_offset)
-    line, rest = biases
-    own = of_bias(line, rest, stream.frame.from_axes, stream.frame.lines)
-    return np.asarray(own + np.outer(missing, missing))
+    epochs = [part for part in past.segments if part.n]
+    if not epochs:
+        return None
+    parts = [(part.n / past.streamed, epoch_moments(stream, past, part)) for part in epochs]
+    missing = [share * (moments.offset - moments.clipped_offset) for share, moments in parts]
+    return *clipping_moves(parts), np.sum(missing, axis=0)[np.newaxis]

@@ -13,14 +13,13 @@ from covdp.descriptors import Term
 from covdp.figures import Figure, grouped, letter, number
 from covdp.files import make_folder
 from covdp.inference import region
-from covdp.privacy.rounding import digits_up
 from covdp.publish.document import write_document
 from covdp.publish.readings import Reading
+from covdp.report import release_page
 from covdp.report.methods import Methods, methods, of_release
 from covdp.report.page import Block, Finding, cell, write_page
-from covdp.report.readings import largest_gain, readings, says_region
-from covdp.report.release_page import promised, verdict
-from covdp.report.templates import word
+from covdp.report.readings import numbers_of, readings, says_region
+from covdp.report.templates import at_most, word
 from covdp.schema import ClassEntry, Document
 
 ALL_NIGHTS = "all nights so far"
@@ -150,7 +149,18 @@ def headline(part: SeriesPart) -> Finding:
     part : SeriesPart
         Content of the section.
     """
-    return verdict(part.document)
+    return release_page.verdict(part.document)
+
+
+def protected(part: SeriesPart) -> str:
+    """Return who is protected.
+
+    Parameters
+    ----------
+    part : SeriesPart
+        Content of the section.
+    """
+    return release_page.protected(part.document)
 
 
 def values(part: SeriesPart) -> dict[str, Any]:
@@ -162,7 +172,7 @@ def values(part: SeriesPart) -> dict[str, Any]:
         Content of the section.
     """
     known = {"runs": part.series.runs, "paid": part.place == 1, "spans": spans(part.series)}
-    return promised(part.document) | known
+    return release_page.promised(part.document) | known
 
 
 def history_methods(history: History) -> Methods:
@@ -185,7 +195,7 @@ def history_methods(history: History) -> Methods:
         slots[f"{last.settings.name} ({place})"] = sentences
     latest = history.series[0].runs[-1].document
     account, more = latest.paid, word("analysis", "history")
-    spent = f"{letter(account.definition)} = {digits_up(account.spent, 6)}"
+    spent = f"{letter(account.definition)} = {at_most(account.spent, 6)}"
     more += f". The account had then paid for {spent}"
     return methods(slots, more=more, version=latest.settings.version)
 
@@ -206,12 +216,40 @@ def term_blocks(
     none : str
         Text in place of a chart of which nothing can be drawn.
     """
+    charts = {term: term_chart(series, term, band) for term in series.terms}
+    if series.terms and not any(charts.values()):
+        return [Block("terms", "Run after run", "", "prose.html.j2", [none])]
     blocks = []
-    for term in series.terms:
-        texts, chart = (term.name, term.title, captions[term.name]), term_chart(series, term, band)
-        drawn = ("lines.html.j2", [none]) if chart is None else ("figure.html.j2", chart)
-        blocks.append(Block(*texts, *drawn))
-    return blocks
+    for term, chart in charts.items():
+        drawn = ("prose.html.j2", [none]) if chart is None else ("figure.html.j2", chart)
+        blocks.append(Block(term.name, term.title, captions[term.name], *drawn))
+    missing = gaps(series)
+    about = [Block("gaps", "Where nothing is drawn", "", "lines.html.j2", missing)]
+    return [*blocks, *(about if missing else ())]
+
+
+def gaps(series: Series) -> list[str]:
+    """Return why a class has no mark in some runs, a sentence a reason.
+
+    Parameters
+    ----------
+    series : Series
+        Runs that can be compared.
+    """
+    places = grouped(
+        (
+            (row.name, "has no mean yet" if row.mean.point is None else "is too noisy to be used"),
+            run,
+        )
+        for run in series.runs
+        for row in run.classes
+        if row.mean is not None and not row.usable
+    )
+    return [
+        f"{name} {reason}: {runs[0].key}"
+        + (f" to {runs[-1].key}, {len(runs)} runs." if len(runs) > 1 else ".")
+        for (name, reason), runs in places.items()
+    ]
 
 
 def latest(series: Series) -> dict[str, Any] | None:
@@ -240,7 +278,7 @@ def radius_line(rows: Sequence[ClassEntry]) -> list[dict[str, Any]]:
     if not any(map(says_region, rows)):
         return []
     cells = [radius_cell(row) for row in rows]
-    return [{"title": "Region of 95 %", "unit": "radius", "cells": cells}]
+    return [{"title": "Region of 95 %", "unit": "radius", "tip": "", "cells": cells}]
 
 
 def radius_cell(row: ClassEntry) -> dict[str, str]:
@@ -256,7 +294,7 @@ def radius_cell(row: ClassEntry) -> dict[str, str]:
     where = region(row)
     if not where.offered:
         return cell("", "not available")
-    return cell(number(where.radius), f"a gain of {largest_gain(where):.4g}")
+    return cell(number(where.radius), "noise and clipping, in all directions")
 
 
 def term_chart(series: Series, term: Term, caption: str) -> Figure | None:
@@ -321,7 +359,8 @@ def windows(series: Series, *, caption: str) -> Figure | None:
     parts = ([part for part, _ in row.windows] for row in classes)
     furthest = {ALL_NIGHTS, *(last(part.nights) for row in parts for part in reaching(row))}
     records = [
-        {"term": term.title, "class": row.name, "nights": span, **size, **numbers_of(read[place])}
+        {"term": term.title, "class": row.name, "nights": span, **size}
+        | numbers_of(read[place], "least", "most")
         for place, term in enumerate(series.terms)
         for row in classes
         for span, size, read in _spans(row)
@@ -406,15 +445,3 @@ def statements(series: Series) -> dict[str, Any]:
     every = (label for run in series.runs for label, _ in run.document.statement)
     labels = list(dict.fromkeys(label for label in every if label not in shared))
     return {"runs": series.runs, "labels": labels}
-
-
-def numbers_of(reading: "Reading") -> dict[str, float | None]:
-    """Return value and band of a reading as a chart holds them, to six digits.
-
-    Parameters
-    ----------
-    reading : Reading
-        Value of a term and its band.
-    """
-    numbers = {"value": reading.value, "low": reading.low, "high": reading.high}
-    return {key: None if x is None else float(f"{x:.6g}") for key, x in numbers.items()}

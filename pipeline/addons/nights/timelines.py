@@ -3,7 +3,7 @@
 Records have ``class``, what tells them apart (``run``, or ``nights``), ``n`` and the deviation of
 its noise, ``n_sd``, ``value``, ``low`` and ``high``; the last two are None where no band is known.
 Nothing is drawn there: a mark without its band would seem to be exact, and its axis would show
-noise.
+noise. Whiskers, from ``least`` to ``most``, are drawn of all records of a picture or of none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -197,8 +197,16 @@ def comparison(
         return None
     panels = listing(line for line in lines if any(record[along] == line for record in records))
     terms = list(dict.fromkeys(record["term"] for record in records))
+    chart = _panels(terms, along, lines, classes)
+    if any(record["least"] is None for record in records):
+        records = [{k: x for k, x in row.items() if k not in ("least", "most")} for row in records]
+    else:
+        *marks, band = chart["spec"]["layer"]
+        ends = {"x": {**band["encoding"]["x"], "field": "least"}, "x2": {"field": "most"}}
+        thin = {"mark": {"type": "rule", "strokeWidth": 0.7}, "encoding": band["encoding"] | ends}
+        chart["spec"]["layer"] = [*marks, thin, band]
     return style.finish(
-        _panels(terms, along, lines, classes),
+        chart,
         records,
         name=name,
         title=title,

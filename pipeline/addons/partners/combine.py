@@ -32,8 +32,14 @@ from covdp.addons.partners.coordinates import ClassCoordinates, common_coordinat
 from covdp.addons.partners.tests import one_population
 from covdp.arrays import FloatArray
 from covdp.geometry import chart_of
-from covdp.inference.confidence import ConfidenceRegion, ErrorLaw, check_level
+from covdp.inference.confidence import (
+    ConfidenceRegion,
+    ErrorLaw,
+    check_level,
+    clipping_moves,
+)
 from covdp.inference.released import Released, chart_jacobian
+from covdp.mean.noisy_moments import congruent
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +111,14 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
     offered = all(site.offered for site in hospitals)
     clipping = max(site.clipping for site in hospitals)
 
-    def around(mean: FloatArray, error: FloatArray) -> ConfidenceRegion:
+    def around(
+        mean: FloatArray, error: FloatArray, bias: FloatArray, moves: tuple[FloatArray, ...]
+    ) -> ConfidenceRegion:
         centre = space.exp(base, mean)
         turned = chart_jacobian(space, base, mean, centre)
-        shape = turned.T @ error @ turned
-        return ConfidenceRegion(manifold, offered, centre, shape, level, law, clipping)
+        noise, most = (congruent(part, turned) for part in (error, error + bias))
+        there = tuple(part @ turned for part in moves)
+        return ConfidenceRegion(manifold, offered, centre, most, level, law, clipping, noise, there)
 
     return CombinedMean(
         n=sum(site.n for site in hospitals),
@@ -125,8 +134,10 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
 
 def _weighed(
     hospitals: Sequence[ClassCoordinates], gains: FloatArray, spread: FloatArray | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return Σ G_i·r_i, and the covariance of its error; `spread` where samples scatter, too.
+) -> tuple[FloatArray, FloatArray, FloatArray, tuple[FloatArray, ...]]:
+    """Return Σ G_i·r_i, the covariances of its noise and of clipping, and the moves of clipping.
+
+    Noise includes the scatter of samples where `spread` is given.
 
     Where sizes are counted with noise, shares f_i are off: one record more of hospital i moves
     Σ f_i·r_i by (r_i − Σ f_i·r_i)/n.
@@ -144,4 +155,5 @@ def _weighed(
         for share, moments in site.parts
     ]
     first = next(site for site in hospitals if site.single is not None)
-    return mean, error + first.there(pooled_clipping(parts))
+    moves = tuple(part @ hospitals[0].jacobian for part in clipping_moves(parts))
+    return mean, error, first.there(pooled_clipping(parts)), moves

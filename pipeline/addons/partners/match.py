@@ -151,6 +151,11 @@ class Match:
         """True if more records are outside than the range of what is expected."""
         return self.outside > self.expected_range[1]
 
+    @property
+    def few_outside(self) -> bool:
+        """True if fewer records are outside than the range of what is expected."""
+        return self.outside < self.expected_range[0]
+
 
 def match(released: Released, points: Point) -> Match:
     """Compare local records with a released class.

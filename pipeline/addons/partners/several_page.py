@@ -15,7 +15,6 @@ import numpy as np
 from scipy.special import ndtr
 
 from covdp.addons.nights.changes import ALPHA, bonferroni
-from covdp.addons.nights.history_page import numbers_of
 from covdp.addons.nights.schema import NightClassPart
 from covdp.addons.nights.timelines import comparison
 from covdp.addons.partners.harmonise import Harmonisation
@@ -28,14 +27,14 @@ from covdp.figures import Figure, grouped, listing, matrices
 from covdp.figures.style import size_in_words
 from covdp.files import make_folder, owner_only
 from covdp.geometry import chart_of, frechet_mean, from_chart, to_chart
-from covdp.inference import certainty_refusal, covariance
+from covdp.inference import certainty_refusal, clipping_moves, covariance
 from covdp.inference.released import chart_jacobian
 from covdp.mean.noisy_moments import congruent
 from covdp.publish.document import write_document
-from covdp.publish.readings import Mean, read_terms, stated_bias
+from covdp.publish.readings import Mean, read_terms
 from covdp.report.methods import Methods, methods, of_release
 from covdp.report.page import Finding, write_page
-from covdp.report.readings import as_gain
+from covdp.report.readings import as_gain, numbers_of
 from covdp.report.templates import probability, say, word
 from covdp.schema import ClassEntry, Document, SettingsPart
 
@@ -172,6 +171,18 @@ def promises(together: ReleaseComparison) -> list[tuple[str, Iterable[tuple[str,
         Releases, and the results of their comparison.
     """
     return [(name, document.statement) for name, document in together.documents.items()]
+
+
+def protected(together: ReleaseComparison) -> str:
+    """Return who each release protects; nothing protects local images.
+
+    Parameters
+    ----------
+    together : ReleaseComparison
+        Releases, and the results of their comparison.
+    """
+    limits = [document.settings.images_per_person for document in together.documents.values()]
+    return say("protected", unit=together.settings.unit, limits=limits)
 
 
 def several_methods(together: ReleaseComparison) -> Methods:
@@ -410,7 +421,7 @@ def class_means(together: ReleaseComparison) -> Iterator[tuple[str, dict[str, Me
         means = dict(zip(several.names, map(population_mean, rows), strict=True))
         if together.combined:
             regions = {ALL: results[name].all, COMMON: results[name].common}
-            means |= {x: Mean(where.place, where.covariance) for x, where in regions.items()}
+            means |= {x: Mean(w.place, w.noise, moves=w.moves) for x, w in regions.items()}
         yield name, means
 
 
@@ -419,7 +430,7 @@ def _local_mean(match: ClassMatch) -> Mean:
     places, space = match.local.places, match.row.space
     point = frechet_mean(places, space).point
     scatter = np.cov(space.log(point, places), rowvar=False) / len(places)
-    return Mean(point, scatter, point)
+    return Mean(point, scatter, point, moves=())
 
 
 def mapped_mean(mean: Mean, maps: Harmonisation, site: str) -> Mean:
@@ -461,7 +472,7 @@ def forest_figure(together: ReleaseComparison, *, marks: str) -> Figure | None:
             "term": f"{item.term.title} ({item.term.unit})" if item.term.unit else item.term.title,
             "class": name,
             "mean": title,
-            **numbers_of(item),
+            **numbers_of(item, "least", "most"),
         }
         for name, means in classes.items()
         for title, mean in means.items()
@@ -592,16 +603,19 @@ def match_verdict(together: ReleaseComparison) -> Finding:
     p_values, missing = matched.p_values, matched.untested
     if not p_values:
         return untested(missing)
-    many = [name for name, c in matched.classes.items() if c.result and c.result.many_outside]
+    results = {name: c.result for name, c in matched.classes.items() if c.result}
+    many = [name for name, result in results.items() if result.many_outside]
+    few = [name for name, result in results.items() if result.few_outside]
     text = say(
         "local",
         found=f"({p_in_words(matched.p_value)}, {_of_classes(p_values)})",
         differs=matched.differs,
         surest=min(p_values, key=p_values.__getitem__),
         many=many,
+        few=few,
         missing=reasons(missing),
     )
-    return Finding(text, warning=matched.differs or bool(missing or many))
+    return Finding(text, warning=matched.differs or bool(missing or many or few))
 
 
 def matched_classes(together: ReleaseComparison) -> list[dict[str, Any]]:
@@ -668,11 +682,10 @@ def faults(together: ReleaseComparison) -> list[dict[str, Any]]:
 def population_mean(released: ClassEntry) -> Mean:
     """Return a mean before it was shrunk, with its error as that of a population.
 
-    A band of it holds the value of the population that a release's people were drawn from: the
-    noise of its mean, what clipping may do to it in any direction (``publish/readings.py``), and
-    what a sample of n differs by. Nothing is shrunk, as means of several releases are not shrunk
-    equally. Of a night it is the mean of all privacy units so far, with the error that regions
-    read.
+    A band of it has the noise of the mean and the chance of a sample of n. A whisker, longer by the
+    most that clipping may have moved the mean, holds the value of the population that the people
+    of a release were drawn from (``publish/readings.py``). Nothing is shrunk, as means of several
+    releases are not shrunk equally. Of a night it is the mean of all privacy units so far.
 
     Parameters
     ----------
@@ -681,10 +694,13 @@ def population_mean(released: ClassEntry) -> Mean:
     """
     if isinstance(released, NightClassPart):
         certainty = released.certainty
-        return Mean(released.place, None if certainty is None else certainty.population)
+        if certainty is None or certainty.population is None:
+            return Mean(released.place, None)
+        error = certainty.population - certainty.bias
+        return Mean(released.place, error, moves=clipping_moves(certainty.weighed))
     moments = released.noisy_moments
     point = released.space.exp(moments.base, moments.offset)
     if moments.moment is None:
         return Mean(point, None, moments.base)
-    error = moments.noise + stated_bias(moments) + covariance(moments) / moments.n
-    return Mean(point, error, moments.base)
+    error = moments.noise + covariance(moments) / moments.n
+    return Mean(point, error, moments.base, moves=clipping_moves([(1.0, moments)]))

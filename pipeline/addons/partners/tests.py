@@ -82,6 +82,10 @@ class Comparison:
         at n·μ of some hundreds.
     offered : bool
         True if a region is available for both classes; where not, nothing is tested.
+    chance : float
+        Radius of the region of 95 % of noise and chance alone; NaN without a second moment.
+    clipping : float
+        Largest distance by which clipping may have moved the means apart.
     """
 
     p_value: float
@@ -91,6 +95,8 @@ class Comparison:
     radius: float
     least: float
     offered: bool
+    chance: float = math.nan
+    clipping: float = math.nan
 
 
 def two_sample(a: Released, b: Released) -> Comparison:
@@ -129,17 +135,18 @@ def two_sample(a: Released, b: Released) -> Comparison:
     offered = all(row.offered for row in both)
     if not offered:
         p, least = 1.0, math.nan
-    quantile = ErrorLaw(manifold.dim).ppf(DIFFERENCE_LEVEL)
+    quantile = ErrorLaw(manifold.dim).ppf(DIFFERENCE_LEVEL) / manifold.dim
+    errors, biases = (sum(map(np.trace, parts)) for parts in zip(*map(_parts, both), strict=True))
     return Comparison(
         p_value=p,
         statistic=statistic,
         line=line,
         distance=distance,
-        radius=math.sqrt(
-            quantile * sum(np.trace(_error(row) + row.bias) for row in both) / manifold.dim
-        ),
+        radius=math.sqrt(quantile * (errors + biases)),
         least=least,
         offered=offered,
+        chance=math.sqrt(quantile * errors),
+        clipping=sum(row.clipping for row in both),
     )
 
 
@@ -199,6 +206,11 @@ def _error(row: ClassCoordinates) -> FloatArray:
     """Return the covariance of noise and of the chance of a sample."""
     assert row.single is not None
     return row.noise + row.single / row.n
+
+
+def _parts(row: ClassCoordinates) -> tuple[FloatArray, FloatArray]:
+    """Return the covariance of noise and chance, and the most that clipping may do."""
+    return _error(row), row.bias
 
 
 def _clipping(manifold: Manifold, row: ClassCoordinates, other: ClassCoordinates) -> FloatArray:

@@ -142,7 +142,7 @@ def test_a_release_says_of_its_means_what_its_history_says(first: bytes, tmp_pat
     shown = [re.findall("<td data-class=.*?</td>", page.read_text("utf-8")) for page in pages]
     assert len(shown[0]) == 5 * len(CLASSES)
     assert shown[0] == shown[1][: 5 * len(CLASSES)]  # a history has the regions besides
-    assert "sd(I)" in words(pages[0])
+    assert 'title="sd(I)"' in pages[0].read_text("utf-8")
 
 
 def test_committed_bytes_lie_beside_the_page(page: Path, results: list[bytes]) -> None:
@@ -200,17 +200,25 @@ def test_the_page_says_what_is_left_and_what_it_all_means(page: Path) -> None:
     assert "ward, 2026\u201103\u201101 to 2026\u201103\u201106: history of releases" in said
 
 
+def spend_more(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document of a small budget, whose account had paid for other releases too."""
+    account = document["account"]
+    settings = document["settings"] | {"budget": 0.5}
+    return document | {"settings": settings, "account": account | {"spent": 1.0}}
+
+
 def test_the_account_is_told_of_the_series_that_was_paid_last(first: bytes, tmp_path: Path) -> None:
     """When an older one was paid less was spent, which bounds nothing that is said of all."""
     both = [retold(first, day, name=f"series-{day}") for day in DAYS[:2]]
     older = json.loads(retold(first, DAYS[2], name=f"series-{DAYS[0]}"))
     older["account"] |= {"releases": older["account"]["releases"] - 1}  # as a night's, stored later
     both.append(json.dumps(older).encode())
+    both = [json.dumps(spend_more(json.loads(content))).encode() for content in both]
     said = words(build_history("ward", both, tmp_path))
     assert said.count("success of an attacker, at most") == 2
-    assert said.count("with all that this account paid for, if all its noise was hardened") == 1
+    assert said.count("with all releases that its account paid for, if all their noise was") == 1
     assert said.count("like this") - said.count("Lasts for") == 1
-    told = said.index("with all that this account paid for")
+    told = said.index("with all releases that its account paid for")
     assert told < said.rindex("success of an attacker, at most")
     assert told < said.index(f"latest {DAYS[1]}") < said.index(f"latest {DAYS[2]}")
 

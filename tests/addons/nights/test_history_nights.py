@@ -14,8 +14,8 @@ from covdp.addons.nights.history import (
     NARROWER,
     Series,
     read_history,
-    window_bias,
     window_means,
+    window_moves,
 )
 from covdp.addons.nights.history_page import build_history
 from covdp.addons.nights.night_page import joined
@@ -40,11 +40,10 @@ from covdp.datasets import open_dataset
 from covdp.descriptors import DESCRIPTORS, describe, domain, terms_of
 from covdp.geometry import MANIFOLDS
 from covdp.inference import covariance
-from covdp.mean import NoisyMoments
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
 from covdp.publish import read_terms
-from covdp.publish.readings import CLIPPED, Mean, mean_of, reader_of, stated_bias
+from covdp.publish.readings import Mean, mean_of, reader_of
 from covdp.report import build_release_report
 from covdp.report.release_page import verdict
 from tests.addons.nights.pages import marks, tables, words
@@ -79,7 +78,7 @@ def test_every_night_has_the_mean_and_error_of_all_so_far(
 ) -> None:
     """Both are those that the stream itself computes of the nights up to each.
 
-    The error is that of the mean before anything was shrunk, with all that clipping may do.
+    The error is that of the mean before anything was shrunk, without clipping.
     """
     histories = read_histories(documents_of(results))
     for number, run in enumerate(series.runs, 1):
@@ -90,20 +89,16 @@ def test_every_night_has_the_mean_and_error_of_all_so_far(
             if expected is not None:
                 assert one.n == expected.n == 3 * number
                 np.testing.assert_array_equal(one.mean.point, expected.offset)
-                parts, error = error_of_parts(found.stream, found.nights[:number])
-                if any(part.clipped > CLIPPED for part in parts):
-                    assert one.mean.covariance is None
-                else:
-                    np.testing.assert_allclose(one.mean.covariance, error, rtol=1e-9, atol=1e-12)
-                bias = window_bias(found, number)
-                assert (np.linalg.eigvalsh(bias).min() > 0.0) == (number > OPENING)
+                error = error_of_parts(found.stream, found.nights[:number])
+                np.testing.assert_allclose(one.mean.covariance, error, rtol=1e-8, atol=1e-10)
+                moves = window_moves(found, number)
+                assert (moves is not None) == (number > OPENING)
+                assert moves is None or np.linalg.matrix_rank(np.concatenate(moves)) == 15
                 assert len(one.changes) == (4 if number == len(DAYS) else 0)
 
 
-def error_of_parts(
-    stream: StreamMechanism, nights: Sequence[Night]
-) -> tuple[Sequence[NoisyMoments], FloatArray]:
-    """Return the parts of a mean of all so far, and its error with what clipping does to each."""
+def error_of_parts(stream: StreamMechanism, nights: Sequence[Night]) -> FloatArray:
+    """Return the covariance of the error of a mean of all so far, without clipping."""
     past = split_epochs(stream, nights)
     pooled, moments = mean_parts(stream, past), part_moments(stream, past)
     assert pooled is not None
@@ -113,8 +108,7 @@ def error_of_parts(
     for gain, part in zip(pool(*pooled).gains, moments, strict=True):
         rest = gain - part.n / n * np.eye(len(gain))
         error += gain @ part.noise @ gain.T + rest @ single @ rest.T / part.n
-        error += (np.trace(gain) / len(gain)) ** 2 * stated_bias(part)
-    return moments, error
+    return error
 
 
 def test_a_night_and_the_history_state_the_same_bands(results: list[bytes], series: Series) -> None:
@@ -130,13 +124,13 @@ def test_a_night_and_the_history_state_the_same_bands(results: list[bytes], seri
 
 
 def test_windows_have_their_exact_noise(results: list[bytes]) -> None:
-    """The covariance of a window is that which the stream knows of it, and what is added."""
+    """The covariance of a window is that which the stream knows of it, whatever clipping does."""
     documents = documents_of(results)
     histories, last = read_histories(documents), documents[-1]
     for found, row in zip(histories, last.classes, strict=True):
-        told, more = (window_means(last, row, bias) for bias in (np.zeros((15, 15)), np.eye(15)))
+        told, more = (window_means(last, row, moves) for moves in (None, (np.eye(15),)))
         assert all(
-            np.array_equal(one.covariance + np.eye(15), other.covariance)
+            np.array_equal(one.covariance, other.covariance) and other.moves is not None
             for (_, one), (_, other) in zip(told, more, strict=True)
         )
         assert [part.nights for part, _ in told] == [1, 7, 30, 90]
@@ -187,26 +181,28 @@ def test_marks_begin_with_the_opening(page: Path, series: Series) -> None:
     assert float(every[-2]["contrast"]) == pytest.approx(last.value, rel=1e-5)
 
 
-def test_nothing_is_drawn_of_which_no_band_is_known(tmp_path: Path) -> None:
-    """Where most records are clipped the means so far have no mark, nor have others without a band.
+def test_a_usable_mean_has_a_band(tmp_path: Path) -> None:
+    """However many records are clipped: each of its terms is drawn, unless noise is all there is.
 
-    The page says so of each term, and offers no such nights to choose.
+    A class that is not drawn is named with the reason, beside the charts.
     """
     results = draw_nights(tmp_path, DAYS, np.random.default_rng(20260322), mu=3.0)
     ((series,), _) = read_history("ward", results)
-    assert all(one.low is None for run in series.runs for c in run.classes for one in c.readings)
-    assert any(one.value is not None for one in series.runs[-1].classes[0].readings)
+    rows = [row for run in series.runs for row in run.classes]
+    assert any(row.usable for row in rows)
+    for row in rows:
+        assert all((one.low is None) == (one.value is None) for one in row.readings)
+        assert row.usable or all(one.value is None for one in row.readings)
     page = build_history("ward", results, tmp_path / "out")
-    found = tables(page)
-    for rows in (rows for name, rows in found.items() if "means" not in name):
-        assert all(row["low95"] and row["high95"] for row in rows)
-        assert all(row.get("span") != "all nights so far" for row in rows)
-    drawn = sum(f"series-1-{one.name}.csv" in found for one in series.terms)
-    assert (
-        words(page).count("Nothing is drawn: no mean of these classes is usable yet, or no band")
-        == 5 - drawn
-    )
-    assert 'value="all nights so far"' not in page.read_text(encoding="utf-8")
+    waiting = f"has no mean yet: {DAYS[0]} to {DAYS[OPENING - 2]}, {OPENING - 1} runs."
+    assert all(f"{name} {waiting}" in words(page) for name in series.classes)
+
+
+def test_where_no_mean_is_usable_one_sentence_says_so(results: list[bytes], tmp_path: Path) -> None:
+    """Not a heading, a caption and the same sentence for each term."""
+    said = words(build_history("ward", results[: OPENING - 1], tmp_path / "out"))
+    assert said.count("Nothing is drawn: no mean of these classes is usable yet.") == 1
+    assert "A gain of 1.1 in the images" not in said
 
 
 def test_windows_are_compared(page: Path) -> None:
@@ -290,12 +286,13 @@ def test_the_stream_means_one_charge_for_ever(
 ) -> None:
     """What it means to one person, and the account, are those of a stream; a night has words."""
     night = words(build_release_report(documents_of(results)[-1], tmp_path / "night.html"))
-    assert "paid for when the stream was opened, if all its noise was hardened" in night
-    assert "Contrast" in night.split("The same in words")[1].split("Region of the true mean")[0]
+    for text in (night, words(page)):  # the account's figure is the same, and said once
+        assert text.count("success of an attacker, at most") == 1
+        assert "success with all that its account had paid for" not in text
+    assert "Contrast" in night.split("term by term")[1].split("Region of the true mean")[0]
     said = words(page)
     assert "An attacker who knows all nights of this stream, for ever," in said
     assert "Paid for this night nothing more" in said
-    assert "paid for when the stream was opened, if all its noise was hardened" in said
     assert "all else that this account had paid for when it was opened" in said
 
 
@@ -310,6 +307,8 @@ def test_the_stream_means_one_charge_for_ever(
 )
 def test_bands_hold_the_mean_of_all_so_far(label: int, name: str, manifold: str, mu: float) -> None:
     """Of 20 streams of real tiles, for each term in at least 13; those of windows, if there are.
+
+    Bands are with the most that clipping may have done.
 
     A band that holds 9 of 10 fails for a term with probability 4e-4.
     """
@@ -336,18 +335,20 @@ def test_bands_hold_the_mean_of_all_so_far(label: int, name: str, manifold: str,
             update={"coordinates": mean.offset, "certainty": certainty}
         )
         found = mean_of(row, stream.frame, stream.manifold)
-        bias = window_bias(ClassHistory(0, "tissue", stream, tuple(nights)), len(nights))
+        moves = window_moves(ClassHistory(0, "tissue", stream, tuple(nights)), len(nights))
         without = space.exp(space.origin, places[order.ravel()].mean(axis=0))
         for place, one in enumerate(read_terms(terms, found, space)):
             assert one.low is not None
-            held[place] += one.low <= float(one.term.value(without)) <= one.high
+            held[place] += one.ends[0] <= float(one.term.value(without)) <= one.ends[1]
         for row, last in enumerate((7, 30)):
             seen = window_mean(stream, nights, last)
             assert seen is not None
             mine = places[order[seen.first - 1 :].ravel()].mean(axis=0)
-            mean = Mean(seen.offset, seen.covariance + bias, near=found.point)
+            mean = Mean(seen.offset, seen.covariance, near=found.point, moves=moves)
             for place, one in enumerate(read_terms(terms, mean, space, widest=NARROWER)):
                 value = float(one.term.value(space.exp(space.origin, mine)))
-                missed[row, place] += one.low is not None and not one.low <= value <= one.high
+                missed[row, place] += (
+                    one.low is not None and not one.ends[0] <= value <= one.ends[1]
+                )
     assert (held >= 13).all(), held
     assert (missed <= 7).all(), missed

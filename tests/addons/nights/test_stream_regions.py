@@ -131,7 +131,7 @@ def test_on_its_first_night_it_is_that_of_the_opening(
     assert found.clipping == math.hypot(*pooled_bounds([(share, seen)]))
     assert found.clipping == pytest.approx(clipping_bound([(1.0, seen)]), rel=1e-14)
     shown = regions_of([night_class_of(told | {"class_name": "tissue"})], "image")
-    radii = found.radius, region(told, of="population").radius, found.clipping
+    radii = found.radius, region(told, of="population").radius
     assert shown is not None
     assert shown["lines"][0][2:] == [number(x) for x in radii]
     loud = {

@@ -6,15 +6,15 @@ import pytest
 from sample_documents import class_of
 
 from covdp.geometry import MANIFOLDS
-from covdp.inference import NOISY, region
+from covdp.inference import NOISY, region, verdicts
 from covdp.report.readings import (
     as_gain,
-    clipping_notes,
+    errors_in_words,
     larger,
-    largest_gain,
     percent,
     radius_of,
     regions_of,
+    unbounded,
 )
 from tests.addons.partners.pages import SPACE, releases, row_of
 from tests.tools.addons import addon
@@ -37,9 +37,9 @@ def test_a_radius_is_a_gain_that_goes_as_far(name: str) -> None:
 
 
 def test_the_page_has_the_regions_of_the_library() -> None:
-    """Radii of sample and population, what clipping may do, and how far a region reaches.
+    """Radii of sample and population, and how far a region reaches.
 
-    Its edge along a gain, and on the way to the other mean, is where `contains` has it.
+    Its edge on the way to the other mean is where `contains` has it.
     """
     rows = [class_of(row_of(name, releases(name)[0])) for name in ("tissue", "cells")]
     found, (tissue, cells) = regions_of(rows, "image"), map(region, rows)
@@ -47,19 +47,18 @@ def test_the_page_has_the_regions_of_the_library() -> None:
     for row, line, mean in zip(rows, found["lines"], (cells, tissue), strict=True):
         here, beyond = (region(row, 0.95, of=of) for of in ("sample", "population"))
         assert here.offered
-        printed = [f"{x:.3g}" for x in (here.radius, beyond.radius, here.clipping)]
+        printed = [f"{x:.3g}" for x in (here.radius, beyond.radius)]
         assert line[2:] == printed
-        gain, share = largest_gain(here), float(here.share_of_way(mean.centre))
+        share = float(here.share_of_way(mean.centre))
         way = SPACE.log(here.centre, mean.centre)
         for factor, held in ((0.999, True), (1.001, False)):
-            assert here.contains(gain ** (2.0 * factor) * here.centre) == held
             assert here.contains(SPACE.exp(here.centre, factor * share * way)) == held
         other = "cells" if row.class_name == "tissue" else "tissue"
-        assert f"{larger(gain)}, and {percent(share)} of the way to {other}, the n" in line[1]
+        assert line[1] == f"It extends {percent(share)} of the way to {other}, the nearest class."
     same = [row_of("tissue", releases("tissue")[place]) | {"name": str(place)} for place in (0, 1)]
     near = regions_of(list(map(class_of, same)), "image")
     assert near is not None
-    assert near["lines"][0][1].endswith(", and holds the mean of 1, the nearest class.")
+    assert near["lines"][0][1] == "It holds the mean of 1, the nearest class."
     assert regions_of([class_of({"class_name": "a"})], "image") is None
 
 
@@ -74,7 +73,7 @@ def test_a_mean_that_is_all_noise_leaves_the_others_their_regions() -> None:
     assert found is not None
     assert without is not None
     assert found["lines"][:2] == without["lines"]
-    assert found["lines"][2][2:] == ["–", "–", "–"]
+    assert found["lines"][2][2:] == ["–", "–"]
 
 
 @pytest.mark.parametrize(
@@ -111,33 +110,30 @@ def test_noise_is_blamed_only_where_it_is_wide() -> None:
 
 
 def test_a_history_has_the_radius_of_the_latest_release() -> None:
-    """Radius and largest gain where a region is offered; else that none is."""
+    """Radius where a region is offered; else that none is."""
     row = row_of("tissue", releases("tissue")[0])
-    where = region(row)
-    gain = largest_gain(where)
-    assert gain > as_gain(SPACE, where.centre, 2.0 * where.radius)  # it is longest along contrast
     cell = radius_cell(class_of(row))
-    assert (cell["value"], cell["band"]) == (f"{where.radius:.3g}", f"a gain of {gain:.4g}")
+    assert cell["value"] == f"{region(row).radius:.3g}"
+    assert "clipping" in cell["band"]
     row["observed"] |= {"sigma": 0.05}
     assert radius_cell(class_of(row))["band"] == "not available"
     assert radius_cell(class_of({"class_name": "a"}))["band"] == "not known"
 
 
-def test_the_error_that_bands_leave_out_is_stated_with_its_bound() -> None:
-    """The bound of the library where a region is available; where not, that there is no bound."""
+def test_what_clipping_may_do_is_stated_with_its_bound() -> None:
+    """The bound of the library where a region is available; where not, that there is none."""
     row = row_of("tissue", releases("tissue")[0]) | {"predicted_error": 0.1}
-    (note,) = clipping_notes([class_of(row)], "image")
-    assert f"may be off by up to {region(row).clipping:.2g} if a few images" in note
+    (judgement,) = verdicts([class_of(row)])
+    assert errors_in_words(class_of(row), judgement)[2] == f"{region(row).clipping:.2g}"
+    assert unbounded([class_of(row)]) == []
     row["observed"] |= {"sigma": 0.05}
-    (note,) = clipping_notes([class_of(row)], "image")
+    assert errors_in_words(class_of(row), judgement)[2] == "–"
+    (note,) = unbounded([class_of(row)])
     reason = (
         "for tissue: the noise is 2.5 times too wide to bound the error of clipping; "
         "release about 2.5 times as many records, or with a μ 2.5 times as large."
     )
-    assert note.startswith(f"No region is available {reason}")
-    assert "The 95 % of the bands do not include the error" in note
-    (note,) = clipping_notes([class_of(row | {"predicted_error": 9.0})], "image")  # not usable
-    assert note == f"No region is available {reason}"
+    assert note == f"No region is available {reason} Its band is of noise alone."
 
 
 def test_a_wide_radius_is_said_without_powers_of_ten() -> None:

@@ -74,8 +74,10 @@ def test_the_page_of_a_comparison_says_what_the_test_says(
             f"{probability(found.p_value)} {finite(found.statistic)} {finite(found.line)}" in text
         )
         gain = math.exp(found.least / (2.0 * math.sqrt(5.0)))  # of the log-Euclidean metric
-        told_apart = f"± {100 * (gain - 1):.2g} % both"
-        assert f"{number(found.distance)} {number(found.radius)} {told_apart}" in text
+        told_apart = f"± {100 * (gain - 1):.2g} %"
+        printed = " ".join(map(number, (found.distance, found.chance, found.clipping)))
+        assert f"{printed} {told_apart}" in text
+        assert found.chance < found.radius
     assert f"p {together}" in text or f"p = {together}" in text
     assert "together at most" not in text
     assert "compose, to 2.82843-GDP for one image" in text

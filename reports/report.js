@@ -1,7 +1,7 @@
 // Draws each chart again from its specification, with tooltips, once it comes near the screen.
 // Until then, and wherever this fails or scripts are off, the static picture stays.
 
-const narrow = matchMedia("(max-width: 700px)");
+const narrow = matchMedia("screen and (max-width: 700px)");
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 function wrapped(text, letters) {

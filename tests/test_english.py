@@ -49,6 +49,8 @@ NAMES = {"name", "like", "of", "template", "content", "values", "headline", "pri
 """Keys of declared pages whose values are names, not texts."""
 CLAIMED = ("says", "place", "ours", "why")
 """Keys of the statements of an experiment whose values are texts."""
+PRINTED = ("printed", "start", "show", "history", "card", "--list", "descriptors", "mechanisms")
+"""How the name of a kind ends that is printed, not a page."""
 QUERIES = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "WITH", "PRAGMA")
 """How a statement of SQL begins."""
 
@@ -228,4 +230,17 @@ def test_paragraphs_of_methods_are_short(texts: Texts) -> None:
 def test_pictures_of_all_pages_have_numbers(texts: Texts) -> None:
     """No attribute of any picture is NaN or infinite, on every kind of page."""
     wrong = [(kind, one) for kind, blocks in texts.items() for one in blocks if NO_NUMBER in one]
+    assert wrong == []
+
+
+def test_no_page_has_a_number_as_computers_write_it(texts: Texts) -> None:
+    """10⁻⁵ in place of 1e-05; names that an experiment gives its series apart."""
+    named = re.compile(r"(TanG|Our release), δ = 1e-\d")
+    wrong = [
+        (kind, text)
+        for kind, blocks in texts.items()
+        if not kind.endswith(PRINTED)
+        for text in blocks
+        if re.search(r"(?<![\w.])\d+(\.\d+)?e[-+]?\d", named.sub("", text))
+    ]
     assert wrong == []

@@ -99,8 +99,10 @@ def test_ranges_beyond_positive():
 def read_back(text: str) -> float:
     """Return the number that people write with a power of ten."""
     plain = text.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
-    factor, _, power = plain.rpartition("10") if plain != text else (text, "", "0")
-    return float(f"{factor.removesuffix('·') or '1'}e{power}")
+    if plain == text:
+        return float(text)
+    factor, _, power = f"1·{plain}".rpartition("·10")
+    return float(f"{factor.removeprefix('1·')}e{power}")
 
 
 def test_labels_are_short_and_never_understate():

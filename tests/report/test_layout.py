@@ -1,0 +1,184 @@
+"""Pages that are read once: the order of their parts, their height, and one interval a number."""
+# ruff: noqa: F811  (fixtures that are imported)
+
+import html
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from covdp.cli import main
+from covdp.ledger import init_ledger
+from covdp.privacy import GDP
+from covdp.publish import load_release, release_once
+from covdp.publish.document import read_committed
+from covdp.publish.readings import reader_of
+from covdp.report import build_release_report
+from covdp.report.readings import signed
+from tests.report.browsing import (  # noqa: F401  (fixtures)
+    DESKTOP,
+    PHONE,
+    Showing,
+    browser,
+    draw_all,
+    overflow,
+    show,
+)
+
+HIGHEST = 6000
+"""Pixels of a page, 1,280 wide, that somebody reads to its end."""
+CLASSES = ("normal colon mucosa", "stroma", "debris")
+CARD = 'kind = "npz"\nlocal = true\npublic = true\nchannels = {}\nclasses = {}\n'
+CONFIG = """\
+name = "WardS"
+population = "WardS"
+dataset = "ward.toml"
+run_key = "2026-11-28"
+budget = 2.0
+"""
+
+
+def put(folder: Path, name: str, classes: tuple[str, ...], n: int, *sides: int) -> None:
+    """Write so many images of each class, each class with a contrast of its own, and their card."""
+    rng, labels = np.random.default_rng(3), np.repeat(np.arange(len(classes)), n)
+    coarse = rng.normal(size=(len(labels), 7, 7, *sides[2:])).repeat(4, axis=1).repeat(4, axis=2)
+    images = 120.0 + (8.0 + 4.0 * labels[:, *[None] * len(sides)]) * coarse
+    images = np.clip(images + rng.normal(size=coarse.shape), 0, 255).astype(np.uint8)
+    np.savez(folder / f"{name}.npz", train_images=images, train_labels=labels.astype(np.uint8))
+    card = CARD.format(3 if len(sides) > 2 else 1, list(classes)).replace("'", '"')
+    (folder / f"{name}.toml").write_text(card)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a folder for all pages."""
+    return tmp_path_factory.mktemp("layout")
+
+
+@pytest.fixture
+def release(folder: Path, noise_in_doubles: None) -> tuple[Any, Path]:
+    """Return a release of three classes, and its page."""
+    if not (folder / "content").exists():
+        put(folder, "ward", CLASSES, 500, 28, 28)
+        (folder / "release.toml").write_text(CONFIG)
+        book = init_ledger(folder / "ledger.sqlite")
+        book.set_budget("WardS", GDP(9.0))
+        content = release_once(load_release(folder / "release.toml"), book, folder)
+        (folder / "content").write_bytes(content)
+    document = read_committed((folder / "content").read_bytes())
+    assert document is not None
+    return document, build_release_report(document, folder / "release.html")
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path) -> Path:
+    """Return the page of a run of nine classes."""
+    names = (*CLASSES, "adipose", "background", "mucus", "muscle", "lymphocytes")
+    put(folder, "nine", (*names, "colorectal adenocarcinoma epithelium"), 30, 28, 28, 3)
+    out = folder / "run"
+    given = ("--dataset", str(folder / "nine.toml"), "--data-root", str(folder))
+    asked = ("--descriptor", "grid11", "--repetitions", "2", "--out", str(out), "--quiet")
+    assert main(["run", *given, *asked]) == 0
+    return out / "report.html"
+
+
+def height(page: Any) -> int:
+    """Return the height of a page as it is loaded, with its charts drawn."""
+    draw_all(page)
+    page.evaluate("for (const fold of document.querySelectorAll('.fold')) fold.open = false")
+    return int(page.evaluate("document.documentElement.scrollHeight"))
+
+
+def order(page: Any) -> list[str]:
+    """Return the names of the parts of a page, from its top."""
+    ids = page.locator(".reportlet, .privacy").evaluate_all("all => all.map(one => one.id)")
+    return [str(name).rpartition("-")[2] for name in ids]
+
+
+def test_a_release_is_read_to_its_end(release: tuple[Any, Path], show: Showing) -> None:
+    """At most 6,000 pixels: who is protected, a picture, sentences, privacy, means, methods."""
+    page, faults, _ = show(release[1], {})
+    assert height(page) <= HIGHEST
+    assert overflow(page) == 0
+    assert faults == []
+    names = order(page)
+    assert names[:3] == ["means", "words", "attacks"]
+    first = [names.index(name) for name in ("attacks", "privacy", "terms", "errors", "methods")]
+    assert first == sorted(first)
+    lead = page.locator(".lead").all_inner_texts()
+    assert (
+        lead[1] == "Protected is one image. A patient with several images has no stated protection."
+    )
+    assert page.locator("#privacy dl.pairs").is_visible()
+    assert 1 <= page.locator(".words .prose").count() <= 3
+
+
+def test_a_run_of_nine_classes_is_read_to_its_end(run: Path, show: Showing) -> None:
+    """At most 6,000 pixels: the picture, what was checked, privacy, then what was run."""
+    page, faults, _ = show(run, {})
+    assert height(page) <= HIGHEST
+    assert overflow(page) == 0
+    assert faults == []
+    names = order(page)
+    first = [names.index(name) for name in ("error", "summary", "privacy", "facts", "methods")]
+    assert first == sorted(first)
+    assert first[0] == 0
+
+
+@pytest.mark.parametrize("wide", [1100, 1280, 1920])
+def test_the_contents_stand_at_the_left(
+    release: tuple[Any, Path], show: Showing, wide: int
+) -> None:
+    """They are in sight at the top and at the end, beside the text; on a phone they are a menu."""
+    page, *_ = show(release[1], {"viewport": {"width": wide, "height": 720}})
+    contents = page.locator(".here > ol")
+    for place in ("0", "document.documentElement.scrollHeight"):
+        page.evaluate(f"scrollTo(0, {place})")
+        box = contents.bounding_box()
+        assert box["y"] == pytest.approx(48, abs=4)
+        assert box["x"] + box["width"] <= page.locator("main").bounding_box()["x"] + 24
+    page.locator(".here a[href$='-costs']").click()
+    assert page.locator("details.fold[open] h2").all_inner_texts() == [
+        "What was paid, step by step"
+    ]
+    page, *_ = show(release[1], PHONE)
+    assert not page.locator(".here > ol").is_visible()
+
+
+def test_tables_are_rows_on_a_phone(release: tuple[Any, Path], show: Showing) -> None:
+    """At 390 pixels no table of means is scrolled sideways: each cell stands below its label."""
+    page, *_ = show(release[1], PHONE)
+    for name in ("terms", "errors"):
+        box = page.locator(f".{name} .scroll")
+        assert box.evaluate("one => one.scrollWidth - one.clientWidth") == 0
+    cell = page.locator(".errors td").nth(1)
+    assert cell.evaluate("one => getComputedStyle(one, '::before').content") == '"Noise, typical"'
+
+
+def test_a_mean_has_one_interval_everywhere(release: tuple[Any, Path]) -> None:
+    """Each band on the page is that of the document: in sentences and in the table, none else."""
+    document, path = release
+    text = path.read_text(encoding="utf-8")
+    reader = reader_of(document.settings)
+    assert reader is not None
+    rows = [reader.read(row) for row in document.classes]
+    known = {}
+    for row in rows:
+        for one in row.readings:
+            assert one.least is not None
+            assert one.most is not None
+            assert one.low is not None
+            assert one.high is not None
+            assert one.least <= one.low < one.high <= one.most
+            known[signed(one.low), signed(one.high)] = row.name
+            known[signed(one.least), signed(one.most)] = row.name
+    text = re.sub(r"(?s)<(script|svg|style|pre).*?</\1>", " ", text)
+    plain = html.unescape(re.sub(r"<[^>]*>", " ", text.partition("<main")[2]))
+    number = r"(−?[\d.,]+(?:·10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?)"
+    shown = re.findall(rf"{number} to {number}", plain)
+    assert len(shown) >= 2 * len(rows) * len(rows[0].readings)
+    assert set(shown) <= set(known)
+    heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', text)
+    assert heads.count("Noise, typical") == heads.count("Clipping, at most") == 1

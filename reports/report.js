@@ -37,6 +37,8 @@ function fit(spec, width) {
     delete scale.scheme;
     Object.assign(scale, { domain: [-1, 0, 1], range: spec.usermeta.dark, interpolate: "rgb" });
   }
+  if (spec.usermeta?.newest && width < 900)  // no room for reasons beside the gaps: the caption says them
+    for (const { encoding } of layers) if (encoding.text) encoding.text = { value: "?" };
   if (!narrow.matches) {
     const rows = Object.values(out.datasets)[0];
     if (out.facet) out.columns = Math.min(out.columns, new Set(rows.map((row) => row[out.facet.field])).size);
@@ -53,6 +55,7 @@ function fit(spec, width) {
   if (named) out.config.axis.labelLimit = 125;
   out.config.legend.columns = 1;
   (out.spec ?? out).width = width - 80;
+  if (spec.usermeta?.newest) newestFirst(out, width);
   if (squares) out.spec.height = out.spec.width;
   if (out.facet) {
     out.columns = 1;
@@ -61,21 +64,37 @@ function fit(spec, width) {
     out.facet.header = { ...out.facet.header, labelLimit: out.spec.width + 16, labelExpr };
   }
   for (const { encoding } of layers) {
-    if (encoding.x?.axis?.tickCount) encoding.x.axis.tickCount = 3;
+    if (encoding.x?.axis?.tickCount && !(out.usermeta?.wide > width)) encoding.x.axis.tickCount = 3;
     if (encoding.x?.axis?.values) encoding.x.axis.labelSeparation = 12;
     if (named && encoding.y) encoding.y.axis = { ...encoding.y.axis, labelExpr: labels(out, encoding.y.field, 18) };
   }
   return out;
 }
 
+function newestFirst(out, width) {
+  // A chart of many nights is wider than a phone; its end, with the axis and the legend, is seen.
+  const runs = new Set(Object.values(out.datasets)[0].map((row) => row.run)).size;
+  const wide = Math.min(PER_NIGHT * runs, MOST_WIDTHS * width);
+  if (wide < 1.3 * width) return;
+  out.usermeta.wide = wide;
+  out.config.legend.layout = { top: { anchor: "end" } };
+  for (const { encoding } of out.layer) {
+    if (encoding.y?.title) encoding.y.axis = { ...encoding.y.axis, orient: "right" };
+    if (encoding.x) encoding.x.axis = { ...encoding.x.axis, titleAnchor: "end" };
+  }
+}
+
 const isSquare = (spec) => spec.spec?.layer?.[0].mark.type === "rect";
 
-async function filled(live, spec, width) {
-  // Draw a chart as wide as its card: what its labels take is known once it is drawn.
+async function filled(live, spec, card) {
+  // Draw a chart as wide as its card, or wider: what its labels take is known once it is drawn.
+  const width = spec.usermeta?.wide ?? card;
+  live.classList.toggle("wide", width > card);
   const options = { renderer: "svg", actions: false, tooltip: { theme: dark.matches ? "dark" : "light" } };
   for (let tries = 3; ; tries--) {
     await window.vegaEmbed(live, spec, options);
     const panel = spec.facet ? spec.spec : spec;
+    live.scrollLeft = live.scrollWidth;
     const missing = (width - live.querySelector("svg").getAttribute("width")) / (spec.facet ? spec.columns : 1);
     if (!tries || spec.facet?.row || isSquare(spec) || (missing >= 0 && missing < 2)) return;
     panel.width = Math.max(80, panel.width + Math.floor(missing));
@@ -92,8 +111,11 @@ function choice(element) {
 
 function chosen(spec, { without, span }) {
   // The specification with the marks of that choice.
+  const keep = (row) => !without.has(row.class) && (!span || !row.span || row.span === span);
   for (const [name, rows] of Object.entries(spec.datasets))
-    spec.datasets[name] = rows.filter((row) => !without.has(row.class) && (!span || !row.span || row.span === span));
+    spec.datasets[name] = rows.filter(keep);
+  for (const { data } of spec.layer ?? []) if (data) data.values = data.values.filter(keep);
+  if (spec.layer) spec.layer = spec.layer.filter(({ data }) => !data || data.values.length);
   return spec;
 }
 

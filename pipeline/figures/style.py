@@ -195,10 +195,25 @@ def finish(
         Values that the records of the static picture have, by column.
     """
     spec = {"$schema": VEGA_LITE, "config": house_style(legend), "data": {"name": "rows"}, **chart}
-    shown = [row for row in records if all(row[key] == chosen[key] for key in chosen)]
-    picture = _convert({**spec, "datasets": {"rows": shown}}, "svg")
+    shown = {**spec, "datasets": {"rows": _of_choice(records, chosen)}}
+    if "layer" in spec:
+        layers = [(layer, layer.get("data", {}).get("values", [{}])) for layer in spec["layer"]]
+        parts = [(layer, _of_choice(values, chosen)) for layer, values in layers]
+        shown["layer"] = [
+            layer | ({"data": {"values": values}} if "data" in layer else {})
+            for layer, values in parts
+            if values
+        ]
+    picture = _convert(shown, "svg")
     spec["datasets"] = {"rows": records}
     return Figure(name, title, own_ids(picture), spec, alt, caption, columns)
+
+
+def _of_choice(
+    rows: Sequence[Mapping[str, Any]], chosen: Mapping[str, str]
+) -> list[Mapping[str, Any]]:
+    """Return the rows that have no other values than those in `chosen`."""
+    return [row for row in rows if all(row.get(key, chosen[key]) == chosen[key] for key in chosen)]
 
 
 def _convert(spec: Mapping[str, Any], kind: str, **options: Any) -> Any:

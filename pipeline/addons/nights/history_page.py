@@ -1,25 +1,29 @@
 """The page of a population's history: made from its committed documents and from nothing else."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from scipy.special import ndtri
 
 from covdp.addons.nights.changes import ALPHA, WindowTest, holm
 from covdp.addons.nights.history import ClassRun, PublishedRun, Series, read_history
 from covdp.addons.nights.night_page import last, reaching
 from covdp.addons.nights.schema import WindowPart
-from covdp.addons.nights.timelines import Scale, comparison, timeline
+from covdp.addons.nights.timelines import Scale, comparison, day_in_words, timeline
 from covdp.descriptors import Term
 from covdp.figures import Figure, grouped, letter, number
 from covdp.files import make_folder
 from covdp.inference import region
 from covdp.publish.document import write_document
-from covdp.publish.readings import Reading
+from covdp.publish.readings import WIDE, Reading
 from covdp.report import release_page
 from covdp.report.methods import Methods, methods, of_release
 from covdp.report.page import Block, Finding, cell, write_page
 from covdp.report.readings import numbers_of, readings, says_region
-from covdp.report.templates import at_most, word
+from covdp.report.templates import at_most, percent, word
 from covdp.schema import ClassEntry, Document
 
 ALL_NIGHTS = "all nights so far"
@@ -201,7 +205,7 @@ def history_methods(history: History) -> Methods:
 
 
 def term_blocks(
-    series: Series, *, captions: Mapping[str, str], band: str, none: str
+    series: Series, *, captions: Mapping[str, str], band: str, none: str, found: str
 ) -> list[Block]:
     """Return the chart of each term, or that there is nothing to draw.
 
@@ -215,41 +219,71 @@ def term_blocks(
         Sentence on the band, in each caption.
     none : str
         Text in place of a chart of which nothing can be drawn.
+    found : str
+        Sentence on the test, in the caption of a chart whose title states a change.
     """
-    charts = {term: term_chart(series, term, band) for term in series.terms}
+    charts, changed = {}, steps(series)
+    for term in series.terms:
+        charts[term] = term_chart(series, term, band + f" {found}" * (term.name in changed))
     if series.terms and not any(charts.values()):
         return [Block("terms", "Run after run", "", "prose.html.j2", [none])]
     blocks = []
     for term, chart in charts.items():
         drawn = ("prose.html.j2", [none]) if chart is None else ("figure.html.j2", chart)
-        blocks.append(Block(term.name, term.title, captions[term.name], *drawn))
-    missing = gaps(series)
-    about = [Block("gaps", "Where nothing is drawn", "", "lines.html.j2", missing)]
-    return [*blocks, *(about if missing else ())]
+        title = changed.get(term.name, term.title)
+        blocks.append(Block(term.name, title, captions[term.name], *drawn))
+    return blocks
 
 
-def gaps(series: Series) -> list[str]:
-    """Return why a class has no mark in some runs, a sentence a reason.
+def steps(series: Series) -> dict[str, str]:
+    """Return the largest step of each term from one release to the next, where one is certain.
+
+    Noise of releases is independent, so the interval of a difference follows from those of both
+    values (Zou and Donner, Statistics in Medicine 27, 2008). If no image changed, noise makes a
+    step of any term or class in at most 1 of 20 histories (Bonferroni). Nights share noise, and
+    have none.
 
     Parameters
     ----------
     series : Series
         Runs that can be compared.
+
+    Returns
+    -------
+    dict of str to str
+        Sentence on the step, by the name of the term.
     """
-    places = grouped(
-        (
-            (row.name, "has no mean yet" if row.mean.point is None else "is too noisy to be used"),
-            run,
-        )
-        for run in series.runs
-        for row in run.classes
-        if row.mean is not None and not row.usable
-    )
-    return [
-        f"{name} {reason}: {runs[0].key}"
-        + (f" to {runs[-1].key}, {len(runs)} runs." if len(runs) > 1 else ".")
-        for (name, reason), runs in places.items()
+    pairs = [
+        (after.term, old.name, run.key, first, second)
+        for last, run in pairwise(series.runs)
+        for old, new in zip(last.classes, run.classes, strict=True)
+        for before, after in zip(old.readings, new.readings, strict=True)
+        if (first := _known(before)) and (second := _known(after))
     ]
+    most = ndtri(1.0 - ALPHA / (2.0 * max(len(pairs), 1))) / WIDE
+    found: dict[str, tuple[float, str]] = {}
+    for term, name, key, old, new in pairs if series.horizon is None else ():
+        low, high = sorted((old, new))
+        half = math.hypot(low[2] - low[0], high[0] - high[1])
+        size = (high[0] - low[0]) / max(half, 1e-300)
+        if size > max(most, found.get(term.name, (0.0, ""))[0]):
+            words = _step(term, name, day_in_words(key), old[0], new[0])
+            found[term.name] = size, words
+    return {name: text for name, (_, text) in found.items()}
+
+
+def _known(reading: Reading) -> tuple[float, float, float] | None:
+    """Return value, lower and upper end of a reading; None without a band."""
+    value, low, high = reading.value, reading.low, reading.high
+    return None if value is None or low is None or high is None else (value, low, high)
+
+
+def _step(term: Term, name: str, day: str, old: float, new: float) -> str:
+    """Return what changed of a class, by how much and when: in percent, or as a difference."""
+    size = number(abs(new - old)) if term.middle == 0.0 else percent(abs(new / old - 1.0))
+    if term.unit:
+        return f"{term.title} of {name} {'rose' if new > old else 'fell'} by {size} {day}"
+    return f"{term.title}: {name} more {term.high if new > old else term.low}, by {size}, {day}"
 
 
 def latest(series: Series) -> dict[str, Any] | None:
@@ -312,6 +346,7 @@ def term_chart(series: Series, term: Term, caption: str) -> Figure | None:
     place, shown = series.terms.index(term), spans(series)
     records = [
         {"class": row.name, "run": run.key, "span": span, **size, **numbers_of(read[place])}
+        | {"why": why_nothing(row, read[place])}
         for run in series.runs
         for row in run.classes
         for span, size, read in _spans(row)
@@ -325,6 +360,29 @@ def term_chart(series: Series, term: Term, caption: str) -> Figure | None:
         classes=series.classes,
         first=shown[0],
         caption=f"Value: {term.formula}. {caption}",
+    )
+
+
+def why_nothing(row: ClassRun, reading: Reading) -> str:
+    """Return why a term of a class is not drawn; "" where it is.
+
+    A usable mean states its error, but for one of which too many records were clipped.
+
+    Parameters
+    ----------
+    row : ClassRun
+        Content of a document on the class.
+    reading : Reading
+        Term of its mean.
+    """
+    if row.mean is None or row.mean.point is None:
+        return "no mean yet"
+    if not row.usable:
+        return "too much noise to be usable"
+    if reading.value is None:
+        return "lost in the noise"
+    return (
+        "" if reading.low is not None else "no interval, as half of the records or more are clipped"
     )
 
 

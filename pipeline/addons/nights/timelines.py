@@ -3,11 +3,14 @@
 Records have ``class``, what tells them apart (``run``, or ``nights``), ``n`` and the deviation of
 its noise, ``n_sd``, ``value``, ``low`` and ``high``; the last two are None where no band is known.
 Nothing is drawn there: a mark without its band would seem to be exact, and its axis would show
-noise. Whiskers, from ``least`` to ``most``, are drawn of all records of a picture or of none.
+noise. The reason, ``why``, stands in the gap instead. Whiskers, from ``least`` to ``most``, are
+drawn of all records of a picture or of none.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import date
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from covdp.figures import style
@@ -17,6 +20,10 @@ Record = Mapping[str, Any]
 BAND_NUMBERS = ("value", "low", "high")
 MANY_RUNS = 45
 """Runs above which points are small."""
+GAPS_SAID = 3
+"""Gaps, the latest ones, whose reason is in the caption."""
+HEIGHT, LINE_HEIGHT, LETTER_WIDTH = 240, 14, 6.5
+"""Pixels of a timeline's height, as in ``reports/charts.json``, and of the texts in its gaps."""
 DATES = 8
 """Dates up to which each has a mark of its own on the axis of time."""
 
@@ -59,14 +66,14 @@ def timeline(
 ) -> Figure | None:
     """Draw the value of each class against the run, in its order.
 
-    Curves and bands have a gap at each run of which nothing is drawn. Of records of several spans
-    the page draws those that its reader chooses.
+    Curves and bands have a gap at each run of which nothing is drawn, with its reason. Of records
+    of several spans the page draws those that its reader chooses.
 
     Parameters
     ----------
     records : sequence of mapping
-        Records with ``run``, dates on an axis of time, other names one beside the other; and
-        ``span``, the nights of the mean.
+        Records with ``run``, dates on an axis of time, other names one beside the other;
+        ``span``, the nights of the mean; and ``why`` where no band is known.
     name : str
         Id of the figure.
     title : str
@@ -85,18 +92,23 @@ def timeline(
     Figure or None
         Chart; None where no band is known.
     """
-    records = _stretches(records)
+    every, records = records, _stretches(records)
     shown = [record for record in records if record["span"] == first]
     if not shown:
         return None
     runs = list(dict.fromkeys(record["run"] for record in shown))
+    gaps = _gaps(every, classes)
+    latest = sorted((x for x in gaps if x["span"] == first), key=lambda x: str(x["until"]))
+    spans = (" to ".join(dict.fromkeys((x["from"], x["until"]))) for x in latest[-GAPS_SAID:])
+    pairs = zip(spans, latest[-GAPS_SAID:], strict=True)
+    said = "".join(f" Nothing of {x['class']} {when}: {x['why']}." for when, x in pairs)
     return style.finish(
-        _chart(records, scale, classes, _up(shown, scale)),
+        _chart(every if gaps else records, scale, classes, _up(shown, scale), gaps),
         records,
         name=name,
         title=title,
         alt=f"{title} of {_drawn(classes, shown)}, {_count(runs)}, with bands of 95 %.",
-        caption=caption,
+        caption=caption + said,
         legend=classes,
         columns={
             **style.BAND_COLUMNS,
@@ -122,8 +134,47 @@ def _stretches(records: Sequence[Record]) -> list[Record]:
         key, place = (record["class"], record["span"]), places[record["run"]]
         before, stretch = last.get(key, (place - 1, 1))
         last[key] = (place, stretch + (place > before + 1))
-        rows.append({**record, "stretch": last[key][1]})
+        told = {name: value for name, value in record.items() if name != "why"}
+        rows.append({**told, "stretch": last[key][1]})
     return rows
+
+
+def _runs(records: Sequence[Record]) -> list[str]:
+    """Return the runs on the axis, in order: from the first of which something is drawn."""
+    runs, known = list(dict.fromkeys(x["run"] for x in records)), _known(records)
+    return runs[runs.index(known[0]["run"]) :] if known else []
+
+
+def _gaps(records: Sequence[Record], classes: Sequence[str]) -> list[Record]:
+    """Return a record a gap: whose it is, its runs, why, and where its text stands."""
+    places = {run: place for place, run in enumerate(_runs(records))}
+    shown = (row for row in records if row["run"] in places)
+    gaps = list[dict[str, Any]]()
+    for (name, span), rows in style.grouped(((x["class"], x["span"]), x) for x in shown).items():
+        parts = groupby(rows, key=lambda row: "" if _known([row]) else row.get("why", ""))
+        reasons = [(why, [row["run"] for row in part]) for why, part in parts]
+        own, left = [(why, part) for why, part in reasons if why], math.inf
+        ends = [part[-1 if _is_late(part, places) else 0] for _, part in own]
+        at = [places[run] * style.WIDTH / len(places) for run in ends]
+        for (why, part), run, place in reversed(list(zip(own, ends, at, strict=True))):
+            late, text = _is_late(part, places), f"{name}: {why}"
+            long = LETTER_WIDTH * len(text)
+            start = place - long * late
+            if (
+                start + long > left
+                or sum(start <= x + LETTER_WIDTH and x <= start + long for x in at) > 1
+            ):
+                text, start = "?", place
+            left = min(left, start - LETTER_WIDTH)
+            told = {"class": name, "span": span, "from": part[0], "until": part[-1], "why": why}
+            gaps.append({**told, "run": run, "late": late, "text": text})
+    lines = [name for name in classes if any(gap["class"] == name for gap in gaps)]
+    return [{**gap, "up": HEIGHT - 4 - LINE_HEIGHT * lines.index(gap["class"])} for gap in gaps]
+
+
+def _is_late(part: Sequence[str], places: Mapping[str, int]) -> bool:
+    """Return True if a gap is in the second half of the axis: its text ends where it ends."""
+    return 2 * places[part[-1]] >= len(places)
 
 
 def _drawn(classes: Sequence[str], records: Sequence[Record]) -> str:
@@ -137,11 +188,20 @@ def _count(runs: Sequence[str]) -> str:
 
 
 def _chart(
-    records: Sequence[Record], scale: Scale, classes: Sequence[str], up: Mapping[str, Any]
+    records: Sequence[Record],
+    scale: Scale,
+    classes: Sequence[str],
+    up: Mapping[str, Any],
+    gaps: Sequence[Record],
 ) -> Chart:
     """Return bands, lines and marks; a thin line between what the ends of the axis are called."""
-    runs = list(dict.fromkeys(record["run"] for record in records))
+    runs = _runs(records)
     along = along_runs(runs)
+    if gaps:  # their texts stand below all that is drawn
+        room = min(float(gap["up"]) for gap in gaps) - LINE_HEIGHT - 4
+        up = {**up, "scale": {**up["scale"], "range": [room, 0]}}
+    dated = along["field"] == "when"
+    dates = [{"calculate": "toDate(datum.run)", "as": "when"}] if dated else []
     size, stroke = (14, 1) if len(runs) > MANY_RUNS else (44, 2)
     chart = style.chart_of(
         "timeline",
@@ -151,14 +211,17 @@ def _chart(
         middle=scale.middle,
         size=size,
         stroke=stroke,
-        tooltip=_told("run"),
+        tooltip=_told("run", "date" if dates else "run"),
+        gaps=list(gaps),
+        dated=dates,
         **style.look("class", classes, classes if len(classes) > 1 else ()),
     )
-    middle, band, line, *marks = chart["layer"]
+    middle, band, line, *marks, reasons = chart["layer"]
     curves = [band, line] if len(runs) > 1 else []
-    chart["layer"] = [*([] if scale.middle is None else [middle]), *curves, *marks]
-    dates = {"calculate": "toDate(datum.run)", "as": "when"}
-    return chart | ({"transform": [dates]} if along["field"] == "when" else {})
+    middles = [] if scale.middle is None else [middle]
+    chart["layer"] = [*middles, *curves, *marks, *([reasons] if gaps else [])]
+    chart["transform"] += dates
+    return chart
 
 
 def comparison(
@@ -231,7 +294,7 @@ def _panels(
         step=max(34, 12 * len(classes)),
         y=channel(f"{along}:N", title=None, axis=down, scale={"domain": list(lines)}),
         beside=channel("class:N", sort=list(classes), scale={"paddingOuter": 0.35}),
-        tooltip=[channel("term:N"), *_told(along)],
+        tooltip=[channel("term:N"), *_told(along, along)],
         **style.look("class", classes, classes if len(classes) > 1 else ()),
     )
 
@@ -253,11 +316,11 @@ def _up(records: Sequence[Record], scale: Scale) -> dict[str, Any]:
     return {**up, "scale": {"type": "log", "nice": False}, "axis": axis}
 
 
-def _told(first: str) -> list[Chart]:
-    """Return the tooltip of a mark: whose it is, its numbers, and of how many."""
-    numbers = [channel(f"{name}:Q", format=".3~g") for name in BAND_NUMBERS]
+def _told(first: str, title: str) -> list[Chart]:
+    """Return the tooltip of a mark: whose it is and when, its numbers, and of how many."""
+    numbers = channel("value:Q", format=".3~g"), channel("interval:N", title="95 % interval")
     sizes = channel("n:Q", format=","), channel("n_sd:Q", format=".2~g")
-    return [*map(channel, ("class:N", f"{first}:N")), *numbers, *sizes]
+    return [channel("class:N"), channel(f"{first}:N", title=title), *numbers, *sizes]
 
 
 def along_runs(runs: Sequence[str]) -> Chart:
@@ -285,3 +348,14 @@ def _is_date(text: str) -> bool:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:
         return False
+
+
+def day_in_words(run: str) -> str:
+    """Return when a run was, within a sentence: its date, else its name.
+
+    Parameters
+    ----------
+    run : str
+        Key of the run.
+    """
+    return f"on {date.fromisoformat(run):%-d %B %Y}" if _is_date(run) else f"in run {run}"

@@ -52,7 +52,12 @@ function fit(spec, width) {
     if (out.facet) out.columns = Math.max(1, out.columns);
     return out;
   }
-  if (named) out.config.axis.labelLimit = 125;
+  if (named) {
+    out.config.axis.labelLimit = 125;
+    const field = layers.at(-1).encoding.y.field, size = (out.spec ?? out).height;
+    const lines = Object.values(out.datasets)[0].map((row) => wrapped(`${row[field] ?? ""}`, 18).length);
+    if (size?.step) size.step = Math.max(size.step, 15 * Math.max(...lines));
+  }
   out.config.legend.columns = 1;
   (out.spec ?? out).width = width - 80;
   if (spec.usermeta?.newest) newestFirst(out, width);

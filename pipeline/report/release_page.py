@@ -262,11 +262,7 @@ def terms(document: Document) -> dict[str, Any] | None:
     return readings(document, reader.terms, classes)
 
 
-TEXTURE_ENDS = {
-    "low": "each at the lower end of its interval",
-    "value": "as released",
-    "high": "each at the upper end of its interval",
-}
+TEXTURE_ENDS = {"low": "lower ends", "value": "as released", "high": "upper ends"}
 """Textures of a class, by the part of a reading that they have."""
 
 

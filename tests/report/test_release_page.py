@@ -87,7 +87,7 @@ def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budge
     if "float" in lines:
         assert "on paper, for noise of real numbers" in text
         assert "certified for, in zCDP" not in text
-        assert "Certified of that" not in text
+        assert "Certified for what was spent" not in text
     elif isinstance(cost, GDP):
         rho = max(row["rho"] for row in document["classes"])
         assert success(ZCDP(rho)) == leading != success(cost)
@@ -136,7 +136,10 @@ def test_the_page_says_how_the_account_stands(ward: Path, lines: str, group: int
     everything = best_test(row.spent, True)
     assert everything != best_test(for_group(GDP(0.5), group), True)
     assert f"at most {everything} % success" in text
-    assert f"Certified of that ρ = {digits_up(convert(row.spent, ZCDP).rho, 6)} in zCDP" in text
+    assert (
+        f"Certified for what was spent ρ = {digits_up(convert(row.spent, ZCDP).rho, 6)} in zCDP"
+        in text
+    )
     assert f"at most {everything} % for the best test" in text
 
 

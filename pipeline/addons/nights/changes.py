@@ -166,8 +166,8 @@ def window_test(
             reason = "how many came in these nights, or before, is hardly more than noise"
         if split < since:
             reason = (
-                f"records are clipped otherwise since night {since}, and no night before it has "
-                "that clip"
+                f"since night {since} records are clipped to another ball, and no earlier night "
+                "is clipped to the same"
             )
         return WindowTest(last, since, *sizes, None, reason)
     moments = epoch_moments(stream, past, segment)

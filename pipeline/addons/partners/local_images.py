@@ -36,7 +36,7 @@ from covdp.publish.release import domain_for
 from covdp.schema import ClassEntry, SettingsPart
 from covdp.store import FileFault, check, image_names, listing_faults, relative_name
 
-AS_PRIVATE = "This output is as private as the images: it is about single ones of them."
+AS_PRIVATE = "This output is as private as the images: it describes single images."
 """The first sentence, wherever it is shown."""
 IMAGES_AT_ONCE = 256
 """Images that are described at a time."""

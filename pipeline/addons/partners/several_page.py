@@ -182,7 +182,8 @@ def protected(together: ReleaseComparison) -> str:
         Releases, and the results of their comparison.
     """
     limits = [document.settings.images_per_person for document in together.documents.values()]
-    return say("protected", unit=together.settings.unit, limits=limits)
+    local = isinstance(together.results, MatchedImages)
+    return say("protected", unit=together.settings.unit, limits=limits, local=local)
 
 
 def several_methods(together: ReleaseComparison) -> Methods:

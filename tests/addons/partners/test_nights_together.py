@@ -175,7 +175,7 @@ def test_the_same_people_in_two_streams_are_warned_of(
         assert capsys.readouterr().err.startswith("covdp: More than one of them is about the pop")
         text = text_of(tmp_path / f"{command}.html")
         assert "More than one of them is about the population north." in text
-        assert "Who is in several of them pays in each" in text
+        assert "in several releases pays in each" in text
         assert "compose, to 28.2843-GDP for one image" in text
 
 

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -15,12 +16,13 @@ from sample_runs import SERIES, write_sample
 from covdp.descriptors import DESCRIPTORS
 from covdp.errors import ConfigError, OutputError
 from covdp.experiments import load_experiments
-from covdp.figures import digits, number
+from covdp.figures import digits, matrices, number
 from covdp.files import resource
 from covdp.report import build_release_report, build_report, load_runs
 from covdp.report.findings import findings
 from covdp.report.page import Block, blocks_of, load_pages, sections_of
 from covdp.report.run_page import SITES, machine_words, missing_results
+from covdp.report.templates import draw
 from covdp.results import (
     DatasetNote,
     RunRecord,
@@ -602,3 +604,17 @@ def test_release_in_floats_is_marked_unsafe_at_the_top(tmp_path: Path) -> None:
     assert claim in pages["hardened"]
     assert warning not in pages["hardened"]
     assert 'role="alert"' not in pages["hardened"]
+
+
+@pytest.mark.parametrize(("count", "folded"), [(2, False), (18, True)])
+def test_a_picture_higher_than_a_screen_is_shown_on_demand(count: int, folded: bool) -> None:
+    """Eighteen large matrices are folded, two are not; what is said of them is in sight."""
+    means = {f"<b>{place}</b>": np.eye(11) for place in range(count)}
+    figure = matrices(means, [f"f{place}" for place in range(11)], across=2)
+    about, block = SimpleNamespace(id="main", about=""), SimpleNamespace(name="means")
+    page = draw("figure.html.j2", content=figure, section=about, block=block)
+    head, _, caption = page.partition("<figcaption>")
+    assert ("<details><summary>Show the released means</summary>" in head) == folded
+    assert head.count("<details>") == head.count("</details>")
+    assert "Diagonal: standard deviation" in caption
+    assert "<b>0" not in page

@@ -5,6 +5,7 @@ Random tests are seeded and state how often any seed would raise a false alarm.
 # ruff: noqa: F811  (fixtures that are imported)
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import date, timedelta
 from itertools import groupby, pairwise
@@ -24,7 +25,7 @@ from covdp.figures import Figure
 from covdp.figures.style import WIDTH
 from covdp.publish.readings import Mean, Reading
 from tests.addons.nights.pages import drawn, words
-from tests.report.browsing import PHONE, browser, draw_all, overflow, show  # noqa: F401  (fixtures)
+from tests.report.browsing import DARK, PHONE, browser, draw_all, overflow, show  # noqa: F401  (fixtures)
 
 CONTRAST, ROUGHNESS, *_, CORNERS = terms_of(DESCRIPTORS["oct5"])
 DAYS = [(date(2026, 1, 1) + timedelta(days=day)).isoformat() for day in range(60)]
@@ -254,3 +255,18 @@ def test_a_mark_says_its_value_interval_and_date(show: Any, page: Path) -> None:
     assert " to " in lines
     assert "2026-01-" in lines
     assert "value" in lines
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_matrices_are_dark_on_a_dark_screen(show: Any, page: Path, scripts: bool) -> None:
+    """Squares of correlations near 0 are dark there and bright on a light screen."""
+    kind = ".live .mark-rect path" if scripts else ".static path"
+    for options, is_dark in ((DARK, True), ({}, False)):
+        window, *_ = show(page, {"java_script_enabled": scripts, **options})
+        if scripts:
+            draw_all(window)
+        squares = window.locator(f"#series-1-means {kind}")
+        fills = squares.evaluate_all("all => all.map(x => getComputedStyle(x).fill)")
+        levels = [sum(map(int, re.findall(r"\d+", fill)[:3])) / 3 for fill in fills]
+        assert len(levels) == 2 * 25
+        assert (np.median(levels) < 90) == is_dark

@@ -52,8 +52,8 @@ POINT_SHAPES = (
 )
 INK = "#4b5563"
 
-WIDTH = 1060
-"""Pixels that a picture may take on a wide screen, its labels included."""
+WIDTH = 960
+"""Pixels that a picture may take beside the contents, on a screen of 1,280: its labels included."""
 TALL = 1000
 """Pixels of height above which a picture is shown on demand."""
 BAND_COLUMNS = {"low": "low95", "high": "high95"}

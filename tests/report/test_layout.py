@@ -2,6 +2,7 @@
 # ruff: noqa: F811  (fixtures that are imported)
 
 import html
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,10 @@ from covdp.cli import main
 from covdp.ledger import init_ledger
 from covdp.privacy import GDP
 from covdp.publish import load_release, release_once
-from covdp.publish.document import read_committed
 from covdp.publish.readings import reader_of
 from covdp.report import build_release_report
 from covdp.report.readings import signed
+from covdp.schema import read_ours
 from tests.report.browsing import (  # noqa: F401  (fixtures)
     DESKTOP,
     PHONE,
@@ -67,8 +68,7 @@ def release(folder: Path, noise_in_doubles: None) -> tuple[Any, Path]:
         book.set_budget("WardS", GDP(9.0))
         content = release_once(load_release(folder / "release.toml"), book, folder)
         (folder / "content").write_bytes(content)
-    document = read_committed((folder / "content").read_bytes())
-    assert document is not None
+    document = read_ours(json.loads((folder / "content").read_bytes()))
     return document, build_release_report(document, folder / "release.html")
 
 

@@ -232,7 +232,33 @@ def term_blocks(
         drawn = ("prose.html.j2", [none]) if chart is None else ("figure.html.j2", chart)
         title = changed.get(term.name, term.title)
         blocks.append(Block(term.name, title, captions[term.name], *drawn))
-    return blocks
+    missing = gaps(series)
+    about = [Block("gaps", "Where nothing is drawn", "", "lines.html.j2", missing)]
+    return [*blocks, *(about if missing else ())]
+
+
+def gaps(series: Series) -> list[str]:
+    """Return why a class has no mark in some runs, a sentence a reason.
+
+    Parameters
+    ----------
+    series : Series
+        Runs that can be compared.
+    """
+    places = grouped(
+        (
+            (row.name, "has no mean yet" if row.mean.point is None else "is too noisy to be used"),
+            run,
+        )
+        for run in series.runs
+        for row in run.classes
+        if row.mean is not None and not row.usable
+    )
+    return [
+        f"{name} {reason}: {runs[0].key}"
+        + (f" to {runs[-1].key}, {len(runs)} runs." if len(runs) > 1 else ".")
+        for (name, reason), runs in places.items()
+    ]
 
 
 def steps(series: Series) -> dict[str, str]:

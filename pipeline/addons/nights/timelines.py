@@ -261,7 +261,7 @@ def comparison(
     panels = listing(line for line in lines if any(record[along] == line for record in records))
     terms = list(dict.fromkeys(record["term"] for record in records))
     chart = _panels(terms, along, lines, classes)
-    if any(record["least"] is None for record in records):
+    if any(record.get("least") is None for record in records):
         records = [{k: x for k, x in row.items() if k not in ("least", "most")} for row in records]
     else:
         *marks, band = chart["spec"]["layer"]

@@ -10,7 +10,7 @@ from covdp.figures.style import size_in_words
 from covdp.geometry import Manifold, Point, chart_of
 from covdp.inference import ConfidenceRegion, Verdict, certainty_refusal, is_usable, region
 from covdp.report.page import cell, signed, table
-from covdp.report.templates import percent, rough, say_each
+from covdp.report.templates import percent, say_each
 from covdp.schema import ClassEntry, ClassPart, Document
 
 if TYPE_CHECKING:
@@ -308,21 +308,6 @@ def radius_of(row: ClassEntry) -> tuple[str, ConfidenceRegion | None]:
     if reason := certainty_refusal(row):
         return f"Not available: {reason}.", None
     return "", region(row, REGION_LEVEL, of="sample")
-
-
-def larger(gain: float) -> str:
-    """Return how much larger a gain makes what it multiplies: in percent, or as a factor.
-
-    Parameters
-    ----------
-    gain : float
-        Factor, 1 or more.
-    """
-    if math.isinf(gain):
-        return "more than 10⁵⁵ times as large"
-    if gain < 1.995:
-        return f"{rough(100.0 * (gain - 1.0))} % larger"
-    return f"{number(gain)} times as large"
 
 
 def as_gain(manifold: Manifold, point: Point, distance: float) -> float:

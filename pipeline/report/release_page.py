@@ -107,7 +107,7 @@ def verdict(document: Document) -> Finding:
 
 
 def protected(document: Document) -> str:
-    """Return who is protected, and whether a patient with several images is.
+    """Return who is protected, and whether a patient with several images is; "" where nobody is.
 
     Parameters
     ----------
@@ -115,7 +115,10 @@ def protected(document: Document) -> str:
         Document of a release or a night.
     """
     settings = document.settings
-    return say("protected", unit=settings.unit, limits=[settings.images_per_person])
+    if not protects(settings.promise, settings.is_safe):
+        return ""
+    limits = [settings.images_per_person]
+    return say("protected", unit=settings.unit, limits=limits, on_paper=not settings.is_safe)
 
 
 def in_sentences(document: Document) -> Sequence[str]:

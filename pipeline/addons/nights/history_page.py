@@ -385,7 +385,7 @@ def term_chart(series: Series, term: Term, caption: str) -> Figure | None:
         scale=Scale(term.low, term.high, term.unit, term.middle),
         classes=series.classes,
         first=shown[0],
-        caption=f"Value: {term.formula}. {caption}",
+        caption=caption,
     )
 
 

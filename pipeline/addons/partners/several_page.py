@@ -30,6 +30,7 @@ from covdp.geometry import chart_of, frechet_mean, from_chart, to_chart
 from covdp.inference import certainty_refusal, clipping_moves, covariance
 from covdp.inference.released import chart_jacobian
 from covdp.mean.noisy_moments import congruent
+from covdp.privacy import protects
 from covdp.publish.document import write_document
 from covdp.publish.readings import Mean, read_terms
 from covdp.report.methods import Methods, methods, of_release
@@ -174,16 +175,23 @@ def promises(together: ReleaseComparison) -> list[tuple[str, Iterable[tuple[str,
 
 
 def protected(together: ReleaseComparison) -> str:
-    """Return who each release protects; nothing protects local images.
+    """Return who each release protects, "" where one protects nobody; local images are not.
 
     Parameters
     ----------
     together : ReleaseComparison
         Releases, and the results of their comparison.
     """
-    limits = [document.settings.images_per_person for document in together.documents.values()]
-    local = isinstance(together.results, MatchedImages)
-    return say("protected", unit=together.settings.unit, limits=limits, local=local)
+    settings = [document.settings for document in together.documents.values()]
+    if not all(protects(one.promise, one.is_safe) for one in settings):
+        return ""
+    return say(
+        "protected",
+        unit=together.settings.unit,
+        limits=[one.images_per_person for one in settings],
+        on_paper=not together.is_safe,
+        local=isinstance(together.results, MatchedImages),
+    )
 
 
 def several_methods(together: ReleaseComparison) -> Methods:

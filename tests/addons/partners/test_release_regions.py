@@ -10,7 +10,6 @@ from covdp.inference import NOISY, region, verdicts
 from covdp.report.readings import (
     as_gain,
     errors_in_words,
-    larger,
     percent,
     radius_of,
     regions_of,
@@ -134,15 +133,3 @@ def test_what_clipping_may_do_is_stated_with_its_bound() -> None:
         "release about 2.5 times as many records, or with a μ 2.5 times as large."
     )
     assert note == f"No region is available {reason} Its band is of noise alone."
-
-
-def test_a_wide_radius_is_said_without_powers_of_ten() -> None:
-    """What doubles all deviations is a factor, what does less a percentage."""
-    assert [larger(gain) for gain in (1.021, 1.14, 1.99, 2.2, 412.3, math.inf)] == [
-        "2.1 % larger",
-        "14 % larger",
-        "99 % larger",
-        "2.2 times as large",
-        "412 times as large",
-        "more than 10⁵⁵ times as large",
-    ]

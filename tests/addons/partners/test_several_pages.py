@@ -16,6 +16,7 @@ import pytest
 from sample_documents import class_of
 from scipy.stats import binom
 
+from covdp.addons.nights.changes import ALPHA
 from covdp.addons.partners.several_page import population_mean
 from covdp.cli import main
 from covdp.descriptors import DESCRIPTORS, terms_of
@@ -23,6 +24,7 @@ from covdp.figures import number
 from covdp.inference import covariance, two_sample
 from covdp.publish.readings import BAND_LEVEL, read_terms
 from covdp.report.templates import finite, probability
+from tests.addons.nights.pages import tables
 from tests.addons.partners.pages import (
     CLASSES,
     SPACE,
@@ -214,6 +216,36 @@ def test_bands_of_differences_hold_as_often_as_they_say() -> None:
     assert said >= 36
     assert held.min() >= binom.ppf(1e-4, said, BAND_LEVEL)
     assert np.median(widths) < 0.3  # not so wide that they say nothing
+
+
+def test_rows_of_one_picture_have_one_kind_of_interval(report: Path) -> None:
+    """Bands are of noise and chance, whiskers have clipping at most: on the rows of all means.
+
+    So the mean of all, which rests on the most images, has in no term a wider band than every
+    release has, nor a longer whisker.
+    """
+    rows = tables(report)["combine-forest.csv"]
+    widths: dict[tuple[str, str], dict[str, tuple[float, float]]] = {}
+    for row in rows:
+        least, low, high, most = (float(row[key]) for key in ("least", "low95", "high95", "most"))
+        assert least < low < high < most
+        widths.setdefault((row["term"], row["class"]), {})[row["mean"]] = high - low, most - least
+    assert len(widths) == 5 * 2
+    for each in widths.values():
+        whole = each.pop("mean of all")
+        each.pop("common mean")
+        assert len(each) == 3
+        for one, widest in zip(whole, map(max, zip(*each.values(), strict=True)), strict=True):
+            assert one <= widest
+
+
+@pytest.mark.parametrize("gain", [1.0, 1.4])
+def test_a_verdict_and_a_radius_agree(gain: float) -> None:
+    """Means that are found different are farther apart than noise and chance alone reach."""
+    rows = [row_of("a", releases("tissue")[0]), row_of("a", releases("tissue")[1], gain=gain)]
+    found = two_sample(*map(class_of, rows))
+    assert (found.p_value < ALPHA) == (found.distance > found.chance) == (gain > 1.0)
+    assert found.chance < found.radius
 
 
 @pytest.mark.parametrize("opened", [{}, PHONE], indirect=True, ids=["desktop", "phone"])

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import binom, chi2
 
 from covdp import open_dataset
-from covdp.addons.partners.match import TESTED, _vectors, clip_vectors
+from covdp.addons.partners.match import TESTED, Match, _vectors, clip_vectors
 from covdp.arrays import FloatArray
 from covdp.descriptors import describe, domain
 from covdp.errors import ConfigError
@@ -25,6 +25,7 @@ from covdp.mean import AdaptivePlan, Release, admit, draw, mean, prepare
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
 from covdp.publish.release import observed_moments
+from covdp.report.templates import say
 from covdp.schema import ReleasedEntry, as_json
 
 SIZE = 28
@@ -186,6 +187,18 @@ def test_an_entry_of_a_document_says_the_same() -> None:
         np.testing.assert_allclose(other.percentile, first.percentile, atol=1e-9)
     assert not first.untested
     assert math.isfinite(first.line)
+
+
+def test_fewer_outside_than_expected_is_said_to_be_surprising() -> None:
+    """1 of 1,827 outside, where 0.34 to 1.5 % are expected, is out of its range as 5 % are."""
+    entry = {"n": 1827, "p_value": 0.5, "statistic": 1.0, "line": 0.1, "percentile": np.zeros(1827)}
+    for outside, few, many in ((1 / 1827, True, False), (0.01, False, False), (0.05, False, True)):
+        found = Match(**entry, outside=outside, expected=0.01, expected_range=(0.0034, 0.015))
+        assert (found.few_outside, found.many_outside) == (few, many)
+        names = {"many": ["ill"] * many, "few": ["ill"] * few}
+        text = say("local", found="(p = 0.5)", differs=False, surest="", missing="", **names)
+        assert ("Surprisingly few images of ill are outside" in text) == few
+        assert ("More images of ill are outside" in text) == many
 
 
 def test_few_images_are_not_tested() -> None:

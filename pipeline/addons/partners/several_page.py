@@ -624,7 +624,7 @@ def match_verdict(together: ReleaseComparison) -> Finding:
         few=few,
         missing=reasons(missing),
     )
-    return Finding(text, warning=matched.differs or bool(missing or many or few))
+    return Finding(text, warning=matched.differs or bool(missing or many))
 
 
 def matched_classes(together: ReleaseComparison) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from covdp.ledger import (
     open_ledger,
 )
 from covdp.privacy import Budget, budget_from, equation, letter, main_parameter, second_parameter
-from covdp.privacy.rounding import digits_down, digits_up
+from covdp.privacy.rounding import digits_down, digits_up, in_powers
 from covdp.publish import ledger_address
 
 ACCOUNT_FIELDS = (
@@ -222,9 +222,10 @@ def _digits(output: Printing) -> int:
 def _table(row: Account, digits: int) -> Table:
     heads = [Column("", no_wrap=True), *numbers("spent", "left", "total", min_width=10)]
     spent, left = (main_parameter(item) if item else 0.0 for item in (row.spent, row.left))
+    delta = in_powers(f"{row.delta:g}")
     lines = (
         (letter(row.budget.name), spent, left, main_parameter(row.budget)),
-        (f"ε (δ = {row.delta:g})", row.epsilon_spent, row.epsilon_left, row.epsilon_budget),
+        (f"ε (δ = {delta})", row.epsilon_spent, row.epsilon_left, row.epsilon_budget),
     )
     rows = []
     for name, used, rest, total in lines:

@@ -246,13 +246,13 @@ def forecast_items(result: "Forecast") -> Iterator[Table | str]:
 def _prices(result: "Forecast", letter: str) -> Table:
     """Return what each budget costs and means."""
     from covdp.privacy import main_parameter
-    from covdp.privacy.rounding import digits_up
+    from covdp.privacy.rounding import digits_up, in_powers
 
-    streamed = result.horizon is not None
+    streamed, delta = result.horizon is not None, in_powers(f"{result.prices[0].delta:.2g}")
     heads = numbers(
         f"budget {letter}",
         f"charged {letter}, once" if streamed else f"charged {letter}",
-        f"ε (δ = {result.prices[0].delta:.2g})",
+        f"ε (δ = {delta})",
         "best test, %",
         "advantage",
         "nights" if streamed else "releases",

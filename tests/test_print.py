@@ -119,3 +119,22 @@ def test_nothing_is_cut_on_paper(pages: dict[str, Path], window: Any) -> None:
     for kind, path in pages.items():
         window.goto(path.as_uri())
         assert window.evaluate(CUT, [INNER, TALLEST]) == [], kind
+
+
+WIDER = """() => [...document.querySelectorAll(".scroll")]
+  .filter(one => one.clientWidth && one.scrollWidth > one.clientWidth + 1)
+  .map(one => `${one.getAttribute("aria-label")}: ${one.scrollWidth} in ${one.clientWidth}`)"""
+"""Tables that have to be scrolled sideways."""
+
+
+def test_no_table_is_cut_beside_the_contents(pages: dict[str, Path], browser: Any) -> None:
+    """At 1,280 pixels each table has all its columns in sight, folded ones too."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    cut = {}
+    for kind, path in pages.items():
+        page.goto(path.as_uri())
+        page.evaluate("for (const fold of document.querySelectorAll('details')) fold.open = true")
+        if found := page.evaluate(WIDER):
+            cut[kind] = found
+    page.close()
+    assert cut == {}

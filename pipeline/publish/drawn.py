@@ -100,7 +100,7 @@ def _settings(
             "mechanism": plan.mechanism if isinstance(plan, SinglePlan) else "auto",
             "shares": None if shares is None else list(shares.all),
             "noise": "hardened" if drawing.hardened else "float",
-            "run_key": "drawn in Python",
+            "run_key": "Python",
             "smallest_class": 1,
             "classes_per_person": len(sizes) if unit == "person" else None,
             "unit": unit,

@@ -96,7 +96,7 @@ TAILS = (2.01, 1e4)
 """Degrees of freedom between which ν is: with 2 or fewer there is no mean."""
 BODY, TOP, OTHER_TOPS = 0.5, 0.9, (0.75, 0.95)
 """Quantiles that give s and ν; and those of the laws that give the range."""
-WIDENED = (0.3, 2.0)
+RANGE_FACTORS = (0.3, 2.0)
 """Factors by which the range of the share outside reaches beyond that of all laws.
 
 By hand, so that it holds the share of the same class in 93 % of draws or more of each class of
@@ -496,7 +496,7 @@ def _expected_range(laws: Sequence[DistanceLaw], many: int) -> tuple[float, floa
     """Return what share of `many` records would mostly be beyond the 99 % of the first law."""
     edge = laws[0].ppf(FLAGGED / 100.0)
     shares = [1.0 - float(law.cdf(edge)) for law in laws]
-    ends = WIDENED[0] * min(shares), min(1.0, WIDENED[1] * max(shares))
+    ends = RANGE_FACTORS[0] * min(shares), min(1.0, RANGE_FACTORS[1] * max(shares))
     low, high = (
         share + sign * 2.0 * math.sqrt(share * (1.0 - share) / many)
         for sign, share in zip((-1.0, 1.0), ends, strict=True)

@@ -34,7 +34,7 @@ PORTABLE := $(foreach name,cli config jobs serve npz folder table dicom dicom_ma
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick docs test lint types contracts check tests ground oldest bench mutants format constraints clean
+.PHONY: help run quick docs test lint types contracts check tests guides ground oldest bench mutants format constraints clean
 
 help:  ## Show what there is to do
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -80,7 +80,14 @@ tests: export NUMBA_NUM_THREADS := 1
 tests: $(VENV)/.dev  ## The test suite alone; gets a browser and a PostgreSQL first
 	@$(BIN)/python -m tests.tools.components
 	@$(BIN)/python -m tests.tools.once
-	@$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	@$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m 'not guides'
+
+# as a reader does: each command is a process of its own
+guides: export OPENBLAS_NUM_THREADS := 1
+guides: export NUMBA_NUM_THREADS := 1
+guides: $(VENV)/.dev  ## The tests of the guides: tutorials and notebooks run, the site is whole; a minute
+	@$(BIN)/python -m tests.tools.components
+	@$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m guides tests/test_guides.py
 
 ground: export OPENBLAS_NUM_THREADS := 1
 ground: export NUMBA_NUM_THREADS := 1

@@ -99,6 +99,7 @@ def masked(text: str) -> str:
     return " ".join(re.sub(r"([<>] ?)?[−-]?\d+([.,]\d+)*", "#", text).split())
 
 
+@pytest.mark.guides
 @pytest.mark.slow
 @pytest.mark.addons
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
@@ -128,6 +129,7 @@ def test_a_tutorial_does_what_it_says(page: Path, tmp_path: Path, home: dict[str
                     assert part.strip() in printed, line
 
 
+@pytest.mark.guides
 @pytest.mark.slow
 @pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
 def test_a_notebook_runs_and_shows_a_picture(
@@ -158,6 +160,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+@pytest.mark.guides
 @pytest.mark.slow
 def test_the_site_is_whole(site: Path) -> None:
     """Every page is built, every README is on one; no page asks for anything from elsewhere."""
@@ -179,6 +182,7 @@ def test_the_site_is_whole(site: Path) -> None:
     assert len(READMES) >= 8
 
 
+@pytest.mark.guides
 @pytest.mark.slow
 @pytest.mark.addons
 def test_the_reference_has_every_command_and_function(site: Path) -> None:
@@ -192,6 +196,7 @@ def test_the_reference_has_every_command_and_function(site: Path) -> None:
     assert functions.count("Parameters") >= 5
 
 
+@pytest.mark.guides
 @pytest.mark.slow
 def test_search_needs_no_network(site: Path, browser: Any) -> None:  # noqa: F811
     """From a disk the search finds a function and a tutorial; nothing is asked for but files."""

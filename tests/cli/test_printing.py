@@ -32,7 +32,6 @@ from tests.tools.patience import until
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
-LEAVES = [*LEAVES, *(["ledger", name] for name in app["ledger"] if not name.startswith("-"))]
 SILENT = (["serve"], ["completion"], ["schema"])
 """Commands that end in no result to print."""
 

@@ -61,9 +61,9 @@ of itself moves a mean by that share of its way from there.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -359,7 +359,11 @@ class Drawing(NamedTuple):
     hardened: bool
 
 
-WRITERS = Registry[Any]("writers", {"document": at("covdp.publish.drawn:drawn_document")})
+DocumentValues: TypeAlias = dict[str, object]
+"""JSON values of a document."""
+WRITERS = Registry[Callable[..., DocumentValues]](
+    "writers", {"document": at("covdp.publish.drawn:drawn_document")}
+)
 """Functions that write a release; they know more of the house than the heart does."""
 
 
@@ -529,7 +533,7 @@ class Release(NamedTuple):
         *,
         name: str = "python",
         unit: Literal["image", "person"] = "image",
-    ) -> dict[str, Any]:
+    ) -> DocumentValues:
         """Return a document of the first mean, which ``covdp compare`` reads; no ledger paid it.
 
         Parameters
@@ -573,8 +577,7 @@ class Release(NamedTuple):
         >>> text = json.dumps(document)
         """
         write, releases = WRITERS["document"], {class_name: self, **(others or {})}
-        document: dict[str, Any] = write(releases, name, unit)
-        return document
+        return write(releases, name, unit)
 
 
 class NonPrivate(NamedTuple):

@@ -576,7 +576,10 @@ class Release(NamedTuple):
         (True, 'float')
         >>> text = json.dumps(document)
         """
-        write, releases = WRITERS["document"], {class_name: self, **(others or {})}
+        more = dict(others or {})
+        if class_name in more:
+            raise ConfigError(f"two classes are named {class_name!r}; give each a name of its own")
+        write, releases = WRITERS["document"], {class_name: self, **more}
         return write(releases, name, unit)
 
 

@@ -44,8 +44,13 @@ def drawn_document(
     ConfigError
         As `covdp.mean.Release.to_document`.
     """
+    for title in (name, *releases):
+        if not (isinstance(title, str) and title.strip() and title.isprintable()):
+            raise ConfigError(f'a name must be text, such as "ward", found {title!r}')
+    if unit not in ("image", "person"):
+        raise ConfigError(f'unit must be "image" or "person", found {unit!r}')
     first = next(iter(releases.values()))
-    kinds = {(item.manifold, _drawing(item)._replace(n=None)) for item in releases.values()}
+    kinds = {(_drawing(item)._replace(n=None), item.manifold) for item in releases.values()}
     if len(kinds) > 1:
         raise ConfigError(
             "classes of one document have one budget, domain, manifold, plan, source of noise and "
@@ -114,6 +119,8 @@ def _settings(
 
 def _drawing(release: Release) -> Drawing:
     """Return the settings that a release was drawn with."""
+    if not isinstance(release, Release):
+        raise ConfigError(f"a class is a Release, as private_mean returns, found {release!r:.40}")
     if release.drawing is None:
         raise ConfigError(
             "only what covdp.private_mean returns knows its settings, which a document states; "

@@ -117,8 +117,15 @@ BALL = Ball(20.0, "spd-log-euclidean")
         (lambda: draw(0, 1, domain=BALL).to_document(), "found a Ball on spd-log-euclidean"),
         (lambda: draw(0, 1, ApproxDP(1.0, 1e-6), plan="single").to_document(), "take GDP or ZCDP"),
         (lambda: draw(0, 1).to_document("a", {"b": draw(1, 2, GDP(1.0))}), "a document of each"),
+        (lambda: draw(0, 1).to_document("a", {"a": draw(1, 2)}), "two classes are named 'a'"),
+        (lambda: draw(0, 1).to_document(""), "a name must be text"),
+        (lambda: draw(0, 1).to_document(3), "found 3"),
+        (lambda: draw(0, 1).to_document(name="a\nb"), "a name must be text"),
+        (lambda: draw(0, 1).to_document(unit="patient"), 'unit must be "image" or "person"'),
+        (lambda: draw(0, 1).to_document("a", {"b": 1}), "a class is a Release"),
+        (lambda: draw(0, 1).to_document("a", [("b", 1)]), "a class is a Release"),
     ],
-    ids=["another", "ball", "two numbers", "two budgets"],
+    ids=["another", "ball", "two numbers", "two budgets", *"abcdefg"],
 )
 def test_what_is_no_document_is_refused_in_one_line(make: Any, told: str) -> None:
     """The rule, the value and the way out."""

@@ -166,8 +166,8 @@ def window_test(
             reason = "how many came in these nights, or before, is hardly more than noise"
         if split < since:
             reason = (
-                f"since night {since} records are clipped to another ball, and no earlier night "
-                "is clipped to the same"
+                f"the limit of clipping changed on night {since}, and no earlier night has "
+                "the same limit"
             )
         return WindowTest(last, since, *sizes, None, reason)
     moments = epoch_moments(stream, past, segment)

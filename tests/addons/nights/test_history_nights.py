@@ -220,7 +220,10 @@ def test_windows_are_tested_and_what_cannot_be_is_said(page: Path) -> None:
     """
     said = words(page)
     assert "Do the last nights differ from those before?" in said
-    assert said.count("Not tested: since night 4 records are clipped to another ball, and no") == 6
+    assert (
+        said.count("Not tested: the limit of clipping changed on night 4, and no earlier night")
+        == 6
+    )
     assert said.count("Noise and chance may explain all differences.") + said.count("Unlike") == 2
     assert "Region of 95 %" in said
 

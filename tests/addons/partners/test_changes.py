@@ -83,7 +83,7 @@ def test_what_cannot_be_tested_says_why(records: list[np.ndarray]) -> None:
     first = split_epochs(STREAM, nights).segments[0].epoch.first
     assert differing(nights[: first - 2], 1).reason == "its records wait for the next opening"
     assert differing(nights[: first - 1], 1).reason == "no night since it opened"
-    assert f"since night {first}" in differing(nights, len(nights)).reason
+    assert f"on night {first}" in differing(nights, len(nights)).reason
     assert differing(nights, 1).reason == "nobody came in these nights, or before"
 
 

@@ -719,7 +719,23 @@ class _Forecasts:
     def _verdict(
         self, name: str, units: ClassArrivals, night: int, *, best: bool = False
     ) -> Verdict:
-        """Return the likely use of a mean by the upper end of its range; `best`: by the lower."""
+        """Return the likely use of a mean by the upper end of its range; `best`: by the lower.
+
+        As many records as are said to be needed for more are judged as the mean itself is.
+        """
+        found = self._judged(name, units, night, best=best)
+        if best or self.config.nights is not None or found.factor == 1.0:
+            return found
+        enough, likely = units.until(night), found
+        while likely.use == found.use:
+            enough = math.ceil(max(likely.needed, 1.1 * enough))
+            likely = self._judged(name, ClassArrivals(enough), 1)
+        return replace(found, factor=enough / max(found.n, 1.0))
+
+    def _judged(
+        self, name: str, units: ClassArrivals, night: int, *, best: bool = False
+    ) -> Verdict:
+        """Return the same, with what its own noise says of how many records are needed."""
         estimate, nights = self.at(self.config.budget, units, night), _nights_of(self.config)
         n = units.until(night) if nights is None else nights.in_mean(units, night)
         plan, manifold, sigma = self.curve.plan, self.curve.manifold, None

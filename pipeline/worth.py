@@ -51,9 +51,7 @@ def check_worth(config: ReleaseConfig, sizes: Sequence[int]) -> None:
     n = max(1, math.ceil(most * share))
     if likely_verdict(config, n, best=True).use != NOTHING:
         return
-    enough = n
-    while (likely := likely_verdict(config, enough)).use == NOTHING:
-        enough = math.ceil(max(likely.needed, 1.1 * enough))
+    enough = round(likely_verdict(config, n).needed)
     factor = (enough / n) ** (1 if config.definition == "gdp" else 2)  # error depends on n·μ
     needed, budget = math.ceil(enough / share), digits_up(config.budget * factor, 2)
     evenly = f", about {n:,} a class" if classes > 1 else ""

@@ -143,10 +143,10 @@ def verdict_of(
     most = SHARES if offered else {LARGE: SHARES[LARGE] / 2.0}
     use = max((use for use in most if share <= most[use]), default=NOTHING)
     factor = 1.0
-    if use != SMALL:
-        factor = share / SHARES[use + 1]
-        if sigma is not None and not offered:
-            factor = ROOM * sigma / NOISY
+    if sigma is None:  # no number of records gives it a region, which all further uses ask for
+        factor = share / most[LARGE] if use == NOTHING else 1.0
+    elif use != SMALL:
+        factor = share / SHARES[use + 1] if offered else ROOM * sigma / NOISY
     if plan is not None and factor > 1.0:
         factor = plan.enough(n * factor, n) / n
     return Verdict(name, n, n_sd, use, share, max(factor, 1.0))

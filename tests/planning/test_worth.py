@@ -165,3 +165,18 @@ def test_a_refusal_is_the_same_whatever_labels_are(
         said.add((ask(ward), *capsys.readouterr()))
     assert len(said) == 1
     assert "30 images are there in all classes together" in said.pop()[2]
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "ewg"])
+@pytest.mark.parametrize("n", [3, 12, 40, 150, 700])
+def test_as_many_as_are_said_to_be_needed_are_enough(
+    mechanism: str, n: int, tmp_path: Path
+) -> None:
+    """With them, or with the budget that is said beside them, a use more is likely."""
+    config = config_of(tmp_path, mechanism=f'"{mechanism}"', labels='"public"')
+    likely = likely_verdict(config, n)
+    if likely.factor == 1.0:
+        return
+    assert likely_verdict(config, round(likely.needed)).use > likely.use
+    more = config.model_copy(update={"budget": 0.5 * likely.factor})
+    assert likely_verdict(more, n).use > likely.use

@@ -392,7 +392,8 @@ def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: P
     (row,) = job.ledger.show(settings.population)
     streams = job.ledger.streams(settings.population) if settings.stream else ()
     stream = next((one for one in streams if one.name == settings.name), None)
-    paths = {"release": document.with_suffix(".parquet"), "report": document.with_suffix(".html")}
+    beside = {"release": ".parquet", "document": ".json", "report": ".html"}
+    paths = {name: document.with_suffix(ending) for name, ending in beside.items()}
     usable = verdict(read_document(document)).text
     if output.json:
         account = ledger.account_json(row, row.latest)
@@ -454,7 +455,7 @@ def serve(
     config
         The release in TOML, without a run key: each night is a run of its own.
     cron
-        When, in cron's five fields, UTC. A run's key is the date it was planned for.
+        Times in cron's five fields, UTC. A run's key is the date it was planned for.
     notify
         A program with its arguments, run when a night fails, and when serving ends otherwise than
         by Ctrl-C or SIGTERM, with one line that says why as its standard input. It is not run by a

@@ -1,4 +1,4 @@
-"""What was found, in sentences: computed from the rows, so that they cannot disagree with them.
+"""Findings of a run, in sentences: computed from the rows, so that they cannot disagree with them.
 
 First means held against their laws, and how rarely that errs by chance: the one rule by which a
 report calls anything true. Then what a reader should know first. Add-ons bring verdicts on what an

@@ -477,7 +477,7 @@ def cell(value: str, band: str, word: str = "", whisker: str = "") -> dict[str, 
     word : str
         Word that the value stands for.
     whisker : str
-        Band with the most that clipping may have done.
+        Most that clipping may have made of the value, in words.
     """
     return {"value": value, "band": band, "word": word, "whisker": whisker}
 

@@ -1,4 +1,4 @@
-"""What released means say: terms in words with their bands, and the region where the truth is."""
+"""Readings of released means: terms in words with their bands, and the region of the true mean."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -86,7 +86,7 @@ def sentences_of(terms: Sequence[Term], rows: "Sequence[ClassReadings]") -> Sequ
         term, found = sized[0]
         title, unit = term.title, term.unit
     ends = [
-        {"name": name, "text": signed(one.value), "band": _band(one)}
+        {"name": name, "text": signed(one.value), "band": _band(one), "clipping": _clipping(one)}
         for name, one in dict([found[0], found[-1]] if found else ()).items()
     ]
     return say_each(
@@ -105,6 +105,15 @@ def _band(reading: "Reading") -> str:
     assert reading.low is not None
     assert reading.high is not None
     return f"{signed(reading.low)} to {signed(reading.high)}"
+
+
+def _clipping(reading: "Reading") -> str:
+    """Return what clipping may make of a value, in words; "" of a mean that clips nothing."""
+    if reading.least is None:
+        return "clipping: not bounded"
+    if reading.ends == (reading.low, reading.high):
+        return ""
+    return f"clipping, at most: {' to '.join(map(signed, reading.ends))}"
 
 
 def _word(reading: "Reading") -> str:
@@ -143,9 +152,7 @@ def _cell(row: "ClassReadings", place: int) -> dict[str, str]:
     if reading.low is None:
         return cell(signed(value), "band not known")
     word = "" if term.middle is None else _word(reading) or f"{term.low} or {term.high}: undecided"
-    clipped = reading.least is not None and reading.ends != (reading.low, reading.high)
-    whisker = " to ".join(map(signed, reading.ends)) if clipped else ""
-    return cell(signed(value), _band(reading), word, whisker)
+    return cell(signed(value), _band(reading), word, _clipping(reading))
 
 
 def numbers_of(reading: "Reading", *ends: str) -> dict[str, float | None]:

@@ -1,4 +1,4 @@
-"""What an experiment left on disk, read back: the only door through which data enters a report.
+"""Finished runs, read back from disk: the only door through which data enters a report.
 
 An experiment's report may show errors, norms and images, because its images are public. A release
 has sources of its own, and nothing here is read for it.

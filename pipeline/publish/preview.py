@@ -256,7 +256,11 @@ def intention(config: ReleaseConfig, ledger: Ledger) -> tuple[str, bool]:
     if config.stream is not None:
         return config.stream.intention(config, ledger)
     lines = (line for line in ledger.history(population) if line.kind == "charge")
-    if any((line.name, line.run_key) == (name, key) for line in lines):
+    paid = [line.cost for line in lines if (line.name, line.run_key) == (name, key)]
+    if paid and config.charge not in paid:
+        said = " and ".join(equation(each) for each in paid if each is not None)
+        return f"be refused: run {key} of {name!r} was paid with {said}; --again pays {cost}", False
+    if paid:
         return (
             f"give run {key} of {name!r} again, at no cost; other images or settings than those "
             "that were paid are refused without --again",

@@ -245,6 +245,14 @@ def test_what_a_release_would_do(ward: Path, capsys: pytest.CaptureFixture[str])
     assert main(["release", "--config", "ward.toml"]) == 0
     capsys.readouterr()
     assert checked(capsys)["would"].startswith("give run ")
+    text = Path("ward.toml").read_text()
+    Path("ward.toml").write_text(text.replace("8.0", "0.5"))
+    would = checked(capsys)["would"]
+    assert would.startswith("be refused: run ")
+    assert would.endswith("was paid with μ = 8; --again pays μ = 0.5")
+    assert main(["release", "--config", "ward.toml"]) == 2
+    assert "--again pays μ = 0.5" in capsys.readouterr().err
+    Path("ward.toml").write_text(text)
     stream = CONFIG.format(name="nights", budget=8.0) + "[stream]\nhorizon = 9\nopening = 20\n"
     Path("nights.toml").write_text(stream.replace('"ward-card', '"other-card'))
     Path("other-card.toml").write_text(CARD.replace('"ward"', '"other"'))

@@ -1,4 +1,4 @@
-"""How far a long pass has come: counted by the workers, shown where somebody looks.
+"""Progress of a long pass: counted by the workers, shown where somebody looks.
 
     with counted("images of well", 4000, "images") as tick:
         for chunk in chunks:

@@ -170,13 +170,13 @@ def describe(
     descriptor
         A name from `covdp descriptors`; it must fit the images: gray, colour or volumes.
     runner
-        Who describes: threads of this process, dask on this machine, or the address of a Dask
+        Workers: threads of this process, dask on this machine, or the address of a Dask
         scheduler.
     check
         Read every file and describe none: list those that cannot be used, with the reason, and
         write excluded.txt into the store, which exclude in the card can name.
     site
-        Whose map of `--map` is applied: the name of its release.
+        Site whose map of `--map` is applied: the name of its release.
     """
     from covdp.parallel import check_runner, workers
 

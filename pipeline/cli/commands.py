@@ -1,4 +1,4 @@
-"""What `covdp` can do: its commands, grouped and in the order of their use, as the help shows them.
+"""Commands of `covdp`, grouped and in the order of their use, as the help shows them.
 
 catalogue     card, describe: images; datasets, descriptors, mechanisms, schema: what there is
 start         from a card to a first release

@@ -1,4 +1,4 @@
-"""How commands print: texts, tables in one style, JSON.
+"""Printing of commands: texts, tables in one style, JSON.
 
 Results go to standard output; progress, warnings and errors to standard error. Whatever is printed,
 no terminal obeys a letter of it.

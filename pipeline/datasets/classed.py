@@ -91,7 +91,7 @@ class ClassedFiles:
     label_of, split_of : array of int, shape (n,)
         Class and split of each.
     people : (n,) str or None
-        Whose each is, where the pattern says so.
+        Person of each file, where the pattern says so.
     dates : array of datetime64, shape (n,), or None
         Day of each file, where the pattern has days.
     left_out : array of int64, shape (3, classes)

@@ -145,7 +145,7 @@ class PathLayout:
     open : list of str
         Guesses, and questions that could not be decided.
     persons : list of str or None
-        Whose each image is; None where the pattern does not name ``{person}``.
+        Person of each image; None where the pattern does not name ``{person}``.
     from_above : bool
         True if the pattern begins in the folder above, as the folder is the only class.
     """

@@ -1,4 +1,4 @@
-"""What every dataset becomes: classes, a shape, labels, persons, and images in uint8 chunks.
+"""Image source, which every dataset becomes: classes, shape, labels, persons, and uint8 chunks.
 
 Shapes, sizes and labels are checked here for all kinds. Persons are keyed digests, so that no
 identifier goes further than this file.
@@ -574,7 +574,7 @@ class ImageSource:
         Facts about the reading that a reader should know. They depend on the images: a run tells
         them, a release does not.
     people : array of bytes, shape (n,), optional
-        Whose image each is, where the card's privacy unit is the person: opaque once the source is
+        Person of each image, where the card's privacy unit is the person: opaque once the source is
         open (`covdp.datasets.source.opaque`).
     dates : array of datetime64, shape (n,), optional
         Day of each image, where card or files say it.
@@ -632,7 +632,7 @@ class ImageSource:
 
     @property
     def unit(self) -> str:
-        """Whose record is protected, "image" or "person"."""
+        """Unit of protection, "image" or "person"."""
         return "image" if self.people is None else "person"
 
     def select(self, split: Splits = None, label: int | None = None) -> Selection:

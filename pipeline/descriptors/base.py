@@ -1,4 +1,4 @@
-"""What a descriptor is. Next on the path: `images` and `volumes`, the known ones, then `describe`.
+"""Descriptors: their contract. Next on the path: `images` and `volumes`, then `describe`.
 
 To add your own, write one file with its kernel and its `Descriptor`, and register it by an entry
 point (`covdp.registry`):

@@ -1,4 +1,4 @@
-"""How far apart two descriptors can be, proved for every image of a size, and whether that holds.
+"""Bounds on how far apart two descriptors can be, proved for all images of a size, and checked.
 
 No bound sees data. What is used of an image: R − η·Id is a covariance matrix, so R ⪰ η·Id;
 its diagonal is at most v_1, …, v_k (`Descriptor.variances`), so tr(R − η·Id) ≤ T = Σ v_j; and the

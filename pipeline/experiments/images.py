@@ -70,9 +70,9 @@ class Run:
     out : Path
         Folder of the results.
     started : datetime
-        When the run was set up.
+        Time at which the run was set up.
     clock : mapping of str to (float, float)
-        When each step began, and when it ended so far, in seconds of one clock.
+        Begin and latest end of each step, in seconds of one clock.
     """
 
     config: ExperimentConfig

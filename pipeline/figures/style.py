@@ -1,4 +1,4 @@
-"""What all charts share: colours, type, axes, and the way from a chart to a `Figure`.
+"""Style of all charts: colours, type, axes, and the way from a chart to a `Figure`.
 
 A figure is drawn twice from one specification: as a static SVG that needs nothing, and as the
 Vega-Lite JSON from which the page draws it again with tooltips. Text and grid carry classes, so

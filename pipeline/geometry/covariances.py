@@ -1,4 +1,4 @@
-"""What a metric on SPD(k) knows of covariance descriptors: how far apart they can be, and where.
+"""Facts of a metric on SPD(k) about covariance descriptors: how far apart they can be, and where.
 
 Nothing here sees data. What is used of a descriptor: R − η·Id is a covariance matrix of bounded
 features, so R ⪰ η·Id; its diagonal is at most v_1, …, v_k, so tr(R − η·Id) ≤ T = Σ v_j; and grid

@@ -1,4 +1,4 @@
-"""What a release says: regions, tests and classifiers, from released values alone.
+"""Inference: regions, tests and classifiers, from released values alone.
 
     released ─► read ─► coordinates ─┬► region         where the true mean is
     (document)   │                   ├► two_sample     are two releases of one population?

@@ -1,4 +1,4 @@
-"""Where the true mean is, with a stated confidence: from released values alone.
+"""Confidence regions of the true mean, from released values alone.
 
 **Region.** An ellipsoid around the released mean: {x : uᵀW⁻¹u ≤ q}, u = log(centre, x). The error
 is noise, whose covariance S is known exactly, and what clipping does to the mean. That is at most

@@ -1,4 +1,4 @@
-"""Where a ledger lives: its tables, and one transaction at a time, locked and bounded in time.
+"""Database of a ledger: its tables, and one transaction at a time, locked and bounded in time.
 
 Nothing is held open between transactions, so a `Database` can be copied, pickled and forked.
 """

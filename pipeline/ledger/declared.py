@@ -1,4 +1,4 @@
-"""What is declared of a charge, and what may be charged beside it.
+"""Declarations of a charge, and what may be charged beside it.
 
 Two things are declared: the population that pays, and of which images, as texts that the caller
 makes of the card and the folder (`covdp.publish.ReleaseConfig.declared`). The ledger keeps these

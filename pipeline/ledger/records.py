@@ -1,4 +1,4 @@
-"""What the ledger takes and gives, as frozen records, and how they are written as JSON and text.
+"""Records that the ledger takes and gives, frozen, and how they are written as JSON and text.
 
 **An account** of a population says what was spent, what is left, and what may be changed.
 
@@ -190,7 +190,7 @@ class HistoryLine:
     at : datetime
         Time of the event, UTC, to the second.
     population : str
-        Whose account.
+        Population whose account it is.
     kind : str
         "budget": the total was set, raised or lowered; "charge": a release was paid for;
         "stream": one was opened; "night": privacy units entered one; "note": it was restored.
@@ -309,7 +309,7 @@ class PaidStream(Protocol):
 
     @property
     def population(self) -> str:
-        """Who paid."""
+        """Population that paid."""
 
     @property
     def name(self) -> str:

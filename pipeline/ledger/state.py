@@ -1,4 +1,4 @@
-"""What the journal adds up to: accounts, paid releases, what was declared, known contents."""
+"""State that the journal adds up to: accounts, paid releases, what was declared, known contents."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""What a mechanism is: the draw it returns, the object that draws, and the record in the registry.
+"""Mechanism: the draw it returns, the object that draws, and the record in the registry.
 
 A family (`Family`) calibrates a budget to a frozen mechanism (`Mechanism`), which draws (`Draws`).
 Next on the path: ``additive.py``, the simplest families.

@@ -1,4 +1,4 @@
-"""What a release costs: definitions, calibration, composition, conversion, and the statement.
+"""Privacy: definitions, calibration, composition, conversion, and the statement.
 
 Read in this order: ``definitions.py`` (the records), ``profiles.py`` (what they mean to an
 attacker), ``conversion.py`` (from a budget to the scale of noise, and from a scale, or from one

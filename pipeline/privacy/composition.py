@@ -1,4 +1,4 @@
-"""How budgets add up, and how one is divided.
+"""Composition: how budgets add up, and how one is divided.
 
 In every definition something is additive: ε, (ε, δ), μ², ε at one order, ρ, θ², α, (μ, τ²). Sums
 and shares are formed in exact rational arithmetic; a total is then rounded up to the next double

@@ -1,4 +1,4 @@
-"""What a budget means to an attacker: privacy profile δ(ε), and its inverse.
+"""Privacy profiles δ(ε), which say what a budget means to an attacker, and their inverse.
 
 A profile is the least δ for each ε. All figures bound the attacker from above: δ and ε are rounded
 up (``rounding.GUARD``).

@@ -1,4 +1,4 @@
-"""What is not stated: the words of failures over private images, which stay in logs, and any noise.
+"""Redaction: words of failures over private images, and what decoders print, are not stated.
 
 What card and settings decide is stated when it is wrong. What the files decide, down to their names
 and all that an image may make a library say or raise, is not.

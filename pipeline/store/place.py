@@ -1,4 +1,4 @@
-"""Where shards are: a folder that is the owner's alone, or an address that fsspec knows.
+"""Place of shards: a folder that is the owner's alone, or an address that fsspec knows.
 
 What is written is whole or absent: on this machine by a move, in object stores by their nature;
 elsewhere the digest in a shard's name tells.

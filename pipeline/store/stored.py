@@ -1,4 +1,4 @@
-"""What is stored: shards of descriptors, read back in chunks, by class, as often as wanted.
+"""Stored descriptors: shards of descriptors, read back in chunks, by class, as often as wanted.
 
 **A shard** is a Parquet file with a group of rows for each class and its digest in its name. It
 holds, for each image, the lower triangle of its descriptor in doubles, exact, its privacy

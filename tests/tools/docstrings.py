@@ -32,7 +32,7 @@ WORDS = SHAPED | KINDS | NUMBERS
 TABLE = re.compile(r'\{.*?\}|".*?"|`.*?`|shape \S*?\([^()]*(\([^()]*\))?[^()]*\)|\([^()]*\)')
 """Parts of a documented type that are no names: values and shapes."""
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-BANNED = re.compile(r"(What|Whether|How|Of|By|Those|They|It|Where)\b")
+BANNED = re.compile(r"(What|Whether|How|Of|By|Those|They|It|Where|Whose|Who|When|Why)\b")
 """First words that are not the noun that is described."""
 
 
@@ -293,10 +293,11 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def descriptions(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the line and text of what begins with a noun: attributes, fields, classes, parameters.
+    """Yield the line and text of what begins with a noun: files, attributes, classes, parameters.
 
     Summaries of functions begin with a verb, and are left out.
     """
+    yield 1, ast.get_docstring(parsed(path)) or ""
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Module | ast.ClassDef):
             for before, part in zip(node.body, node.body[1:], strict=False):

@@ -1,4 +1,4 @@
-"""What a mechanism leaks at least, from scores or transcripts, and what a budget claims about it.
+"""Lower bounds on what a mechanism leaks, from scores or transcripts, beside what a budget claims.
 
 **Scores.** In: scores of independent outputs under P and under Q, the laws on two neighbouring data
 sets. Out: numbers that the true ε(δ) and μ exceed, except with a probability stated beforehand, and

@@ -29,7 +29,7 @@ def history(
     out
         The folder of ``index.html`` and of the committed bytes.
     population
-        Whose history; may be left out where the ledger holds releases of one only.
+        Population of the history; may be left out where the ledger holds releases of one only.
     """
     from covdp.addons.nights.history_page import build_history
     from covdp.addons.nights.ledger import committed_results

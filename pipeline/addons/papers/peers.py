@@ -48,7 +48,7 @@ class PeerSeries(RareSeries):
     Attributes
     ----------
     peer : str
-        Whose mean it is, ours where left out.
+        Author of the mean; ours when left out.
     """
 
     peer: str = ""

@@ -35,7 +35,7 @@ class HospitalSeries(SampledSeries):
     Attributes
     ----------
     of : {"sample", "population"}
-        Whose mean is estimated.
+        Records whose mean is estimated: the sample, or its population.
     hospitals : tuple of int
         Sizes of hospitals, as ratios.
     """

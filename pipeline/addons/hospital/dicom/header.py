@@ -375,7 +375,7 @@ class Header:
 
     @property
     def person(self) -> str:
-        """Whose image it is, by PatientID, in the letters that the file says it is written in.
+        """PatientID, in the letters that the file says it is written in.
 
         "" where it says none. Its issuer does not count: often some of a person's files name it and
         others do not, and two halves of a person would be protected as two, while two persons of

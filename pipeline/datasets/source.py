@@ -656,9 +656,11 @@ class ImageSource:
             When a split or label is unknown or without images.
         """
         chosen = self._chosen(split)
-        if label is not None and not 0 <= label < len(self.classes):
+        if label is not None and label not in range(len(self.classes)):
+            known = ", ".join(f"{place} {name}" for place, name in enumerate(self.classes))
             raise MismatchError(
-                f"label must be 0..{len(self.classes) - 1} in {self.card.name}, found {label}"
+                f"label must be 0..{len(self.classes) - 1} in {self.card.name}, found {label!r}; "
+                f"classes are {known}"
             )
         self._check(chosen, split, label)
         if label is not None:

@@ -25,6 +25,7 @@ nothing else.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -198,12 +199,16 @@ def check_sides(spec: Descriptor, sides: tuple[int, ...]) -> None:
 
     Raises
     ------
+    ConfigError
+        When one is no whole number.
     DatasetError
         When they are too small: a coordinate needs two pixels to run from 0 to 1, all other
         features exist from one pixel on. When they are so large that exact moments leave int64.
     """
     least = 2 if spec.grid else 1
     size = "×".join(map(str, sides))
+    if not all(isinstance(side, Integral) for side in sides):
+        raise ConfigError(f"sides must be whole numbers of pixels, found {sides!r}; give 28, say")
     if min(sides) < least:
         raise DatasetError(
             f"{spec.name} needs images of at least {'×'.join([str(least)] * len(sides))} pixels, "
@@ -224,5 +229,7 @@ def check_eta(eta: float) -> None:
     eta : float
         Candidate η.
     """
-    if not 0 < eta <= 1e6:
-        raise ConfigError(f"eta must be positive and at most 1e6, found {eta}; the papers use 1e-6")
+    if not (isinstance(eta, Real) and 0 < eta <= 1e6):
+        raise ConfigError(
+            f"eta must be positive and at most 1e6, found {eta!r}; the papers use 1e-6"
+        )

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from covdp.arrays import FloatArray
+from covdp.errors import ConfigError
 from covdp.geometry import Manifold, Point
 from covdp.mean import NoisyMoments, Release
 from covdp.privacy.rounding import two_digits
@@ -35,7 +36,14 @@ def read_released(released: Released) -> Entry:
     ConfigError
         When it is none.
     """
-    return read_entry(released) if isinstance(released, Mapping) else released
+    if isinstance(released, Mapping):
+        return read_entry(released)
+    if not hasattr(type(released), "noisy_moments"):
+        raise ConfigError(
+            "a released class is what covdp.private_mean returns first, or an entry of classes in "
+            f"a document; found {type(released).__name__}"
+        )
+    return released
 
 
 NOISY = 0.02

@@ -18,6 +18,7 @@ from covdp.ledger import (
     init_ledger,
     open_ledger,
 )
+from covdp.ledger.keys import public_text
 from covdp.privacy import Budget, budget_from, equation, letter, main_parameter, second_parameter
 from covdp.privacy.rounding import digits_down, digits_up, in_powers
 from covdp.publish import ledger_address
@@ -145,6 +146,21 @@ def confirm_ledger(*, ledger: LedgerAddress = None, output: Printing = PLAIN) ->
     output.answer({"confirmed": confirmed}, done)
 
 
+def show_key(*, ledger: LedgerAddress = None, output: Printing = PLAIN) -> None:
+    """Print the public key of the ledger, for those who check what it has signed.
+
+    The line above it is its fingerprint, which people compare by telephone.
+
+    ```
+    covdp ledger key > ward-7.pem
+    covdp verify results/release/pneumonia-2026-11-23.json --key ward-7.pem
+    ```
+    """
+    text = public_text(open_ledger(ledger_address(ledger)).signing_key())
+    found, key = text.split("\n", 1)
+    output.answer({"fingerprint": found.split()[1], "key": key}, escape(text.rstrip("\n")))
+
+
 def _show_accounts(
     population: str | None, address: str | None, output: Printing, budget: float | None = None
 ) -> None:
@@ -168,6 +184,7 @@ book.command(init)
 book.command(set_budget)
 book.command(show_ledger, name="show")
 book.command(history)
+book.command(show_key, name="key")
 book.command(confirm_ledger, name="confirm-restored")
 
 

@@ -38,8 +38,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.cgutils import ir
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 

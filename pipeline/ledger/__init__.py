@@ -66,8 +66,9 @@ PostgreSQL.
 
 Read in this order: ``records.py`` (what goes in and out: names, accounts with their sums and
 refusals), ``api.py`` (the protocol, in one transaction), ``declared.py`` (what may be charged
-beside what), ``state.py`` and ``journal.py`` (where it is written, and its marker), ``database.py``
-(tables, connections, locks, time limits, errors), ``layout.py`` (ledgers of earlier versions).
+beside what), ``keys.py`` (the key that signs), ``state.py`` and ``journal.py`` (where it is
+written, and its marker), ``database.py`` (tables, connections, locks, time limits, errors),
+``layout.py`` (ledgers of earlier versions).
 """
 
 from covdp.ledger.api import Ledger as Ledger

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection, insert, inspect, text
 
 from covdp.errors import LedgerError
@@ -44,6 +45,7 @@ from covdp.ledger.journal import (
     restored_fault,
     seal,
 )
+from covdp.ledger.keys import signing_key
 from covdp.ledger.layout import LAYOUT, migrate
 from covdp.ledger.records import (
     Account,
@@ -252,6 +254,10 @@ class Ledger:
     def person_key(self) -> bytes:
         """Return the key under which persons are known: always the same, and not `key`."""
         return bytes.fromhex(mac_of(self.key, "person\0"))
+
+    def signing_key(self) -> Ed25519PrivateKey:
+        """Return the key that signs documents and joint releases: always the same."""
+        return signing_key(self.key)
 
     def beside(self, ending: str) -> Path:
         """Return the path of a file that belongs to the ledger and not into it: beside its marker.

@@ -7,6 +7,7 @@ Bars, one number for each of a few things.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -486,7 +487,8 @@ def tightness(bound: Table, *, manifold: str = "") -> Figure | None:
         Figure, None for a table without rows.
     """
     where = f", on {manifold}" if manifold else ""
-    return bars(
+    fullest = 100.0 * float(np.max(bound["ratio"], initial=0.0))
+    figure = bars(
         [str(name) for name in bound["class_name"]],
         bound["largest_norm"].tolist(),
         name="bound",
@@ -503,6 +505,8 @@ def tightness(bound: Table, *, manifold: str = "") -> Figure | None:
             "text": "share_of_radius",
         },
     )
+    finding = f"The farthest image is at {fullest:.1f} % of the bound"
+    return figure and replace(figure, finding=finding)
 
 
 def steps(record: RunRecord) -> Figure | None:
@@ -518,13 +522,19 @@ def steps(record: RunRecord) -> Figure | None:
     Figure or None
         Figure, None for a run without steps.
     """
-    return bars(
+    if not record.steps:
+        return None
+    total = sum(seconds for _, seconds in record.steps)
+    longest, most = max(record.steps, key=lambda step: step[1])
+    figure = bars(
         [name for name, _ in record.steps],
         [seconds for _, seconds in record.steps],
         name="steps",
         title="Time per step",
         axis="seconds",
         texts=[f"{number(seconds)} s" for _, seconds in record.steps],
-        caption=f"Wall-clock time; {number(sum(s for _, s in record.steps))} s in all.",
+        caption=f"Wall-clock time; {number(total)} s in all.",
         columns={"label": "step", "value": "seconds"},
     )
+    share = 100.0 * most / max(total, 1e-9)
+    return figure and replace(figure, finding=f"Step {longest}: {share:.0f} % of the time")

@@ -86,6 +86,8 @@ class Figure:
     columns : mapping of str to str
         Headings of columns of its file of numbers, where not as in the specification; "" of those
         that it does not have.
+    finding : str
+        Heading of its block that states what the chart shows; "" where the declared one stays.
     """
 
     id: str
@@ -95,6 +97,7 @@ class Figure:
     alt: str
     caption: str
     columns: Mapping[str, str] = field(default_factory=dict)
+    finding: str = ""
 
     @property
     def is_tall(self) -> bool:

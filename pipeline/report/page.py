@@ -81,6 +81,8 @@ class Block:
         Values that the template draws.
     folded : bool
         True if it is closed until a reader opens it.
+    entry : str
+        Its line in the table of contents; its heading where "".
     """
 
     name: str
@@ -89,6 +91,7 @@ class Block:
     template: str
     content: Any
     folded: bool = False
+    entry: str = ""
 
 
 @dataclass(frozen=True)
@@ -346,9 +349,10 @@ def blocks_of(section: Section, declared: Sequence[Mapping[str, Any]]) -> list[B
         content = _content(item, section.subject, section.record)
         if content and "template" in item:
             caption = item.get("caption", "").replace("{record}", section.record)
-            texts = (item["name"], item["title"], caption, item["template"])
+            heading = getattr(content, "finding", "") or item["title"]
+            texts = (item["name"], heading, caption, item["template"])
             folded = "folded" in item and expression(item["folded"])(it=section.subject)
-            blocks.append(Block(*texts, content, bool(folded)))
+            blocks.append(Block(*texts, content, bool(folded), entry=item["title"]))
         else:
             blocks += content or []
     return blocks
@@ -402,7 +406,8 @@ def _parts(
             name = ": ".join(filter(None, (section.title, section.subtitle)))
             parts.append((name, section.id, False))
         parts += [
-            (block.title, f"{section.id}-{block.name}", several) for block in blocks[section.id]
+            (block.entry or block.title, f"{section.id}-{block.name}", several)
+            for block in blocks[section.id]
         ]
     last = [(texts[f"{name}_title"], name, False) for name in ends]
     place = next((place for place, part in enumerate(parts, 1) if part[1] == after), len(parts))

@@ -5,6 +5,7 @@ stated identically.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -227,7 +228,25 @@ def means(document: Document) -> Figure | None:
         Document of a release or a night.
     """
     points = {row.class_name: row.point for row in _released(document) if is_usable(row)}
-    return squares(points, document.settings)
+    figure = squares(points, document.settings)
+    return figure and replace(figure, finding=_contrasts(document))
+
+
+def _contrasts(document: Document) -> str:
+    """Return the largest and the smallest contrast, "" where their intervals meet."""
+    if (reader := reader_of(document.settings)) is None:
+        return ""
+    rows = [reader.read(row) for row in document.classes if is_usable(row)]
+    found = sorted(
+        (x.value, row.name, x.ends)
+        for row in rows
+        for x in row.readings
+        if x.term.name == "contrast" and x.value is not None
+    )
+    if len(found) < 2 or found[0][2][1] >= found[-1][2][0]:
+        return ""
+    low, high = (f"{digits(value)} in {name}" for value, name, _ in (found[0], found[-1]))
+    return f"Contrast: {high}, {low}"
 
 
 def _released(document: Document) -> list[ClassEntry]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from covdp.addons.nights.night_page import last, reaching
 from covdp.addons.nights.schema import WindowPart
 from covdp.addons.nights.timelines import Scale, comparison, day_in_words, timeline
 from covdp.descriptors import Term
-from covdp.figures import Figure, grouped, letter, number
+from covdp.figures import Figure, grouped, letter, listing, number
 from covdp.files import make_folder
 from covdp.inference import region
 from covdp.publish.document import write_document
@@ -229,9 +230,9 @@ def term_blocks(
         return [Block("terms", "Run after run", "", "prose.html.j2", [none])]
     blocks = []
     for term, chart in charts.items():
-        drawn = ("prose.html.j2", [none]) if chart is None else ("figure.html.j2", chart)
-        title = changed.get(term.name, term.title)
-        blocks.append(Block(term.name, title, captions[term.name], *drawn))
+        template, drawn = ("prose.html.j2", [none]) if chart is None else ("figure.html.j2", chart)
+        texts = (term.name, changed.get(term.name, term.title), captions[term.name], template)
+        blocks.append(Block(*texts, drawn, entry=term.title))
     missing = gaps(series)
     about = [Block("gaps", "Where nothing is drawn", "", "lines.html.j2", missing)]
     return [*blocks, *(about if missing else ())]
@@ -452,7 +453,7 @@ def windows(series: Series, *, caption: str) -> Figure | None:
     ]
     if len({record["nights"] for record in records}) < 2:
         return None
-    return comparison(
+    figure = comparison(
         records,
         name="windows",
         title="Windows",
@@ -460,6 +461,13 @@ def windows(series: Series, *, caption: str) -> Figure | None:
         classes=series.classes,
         caption=caption.format(record=series.settings.unit),
     )
+    tested = [line for line in changes(series) if line["together"] is not None]
+    unlike = [line for line in tested if line["together"] <= ALPHA]
+    found = "No nights differ from those before by more than noise and chance" if tested else ""
+    if unlike:
+        nights = grouped((line["name"], line["nights"]) for line in unlike)
+        found = "; ".join(f"{name}: {listing(spans)} differ" for name, spans in nights.items())
+    return figure and replace(figure, finding=found)
 
 
 def _spans(row: ClassRun) -> Iterator[tuple[str, dict[str, float], tuple[Reading, ...]]]:

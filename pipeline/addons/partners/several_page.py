@@ -23,7 +23,7 @@ from covdp.addons.partners.match import FLAGGED, Match
 from covdp.addons.partners.several import CommittedDocument, DocumentSet
 from covdp.addons.partners.tests import comparison_refusal
 from covdp.descriptors import DESCRIPTORS, terms_of
-from covdp.figures import Figure, grouped, listing, matrices
+from covdp.figures import Figure, digits, grouped, listing, matrices
 from covdp.figures.style import size_in_words
 from covdp.files import make_folder, owner_only
 from covdp.geometry import chart_of, frechet_mean, from_chart, to_chart
@@ -34,7 +34,7 @@ from covdp.privacy import protects
 from covdp.publish.document import write_document
 from covdp.publish.readings import Mean, read_terms
 from covdp.report.methods import Methods, methods, of_release
-from covdp.report.page import Finding, write_page
+from covdp.report.page import Finding, signed, write_page
 from covdp.report.readings import as_gain, numbers_of
 from covdp.report.templates import probability, say, word
 from covdp.schema import ClassEntry, Document, SettingsPart
@@ -487,7 +487,7 @@ def forest_figure(together: ReleaseComparison, *, marks: str) -> Figure | None:
         for title, mean in means.items()
         for item in read_terms(terms, mean, together.several.classes[name][0].manifold)
     ]
-    return comparison(
+    figure = comparison(
         records,
         name="forest",
         title="Terms",
@@ -495,6 +495,41 @@ def forest_figure(together: ReleaseComparison, *, marks: str) -> Figure | None:
         classes=list(classes),
         caption=marks,
     )
+    return figure and replace(figure, finding=_found(together, records))
+
+
+def _found(together: ReleaseComparison, records: Sequence[Mapping[str, Any]]) -> str:
+    """Return what a chart of terms shows, as the tests of the page judge it; "" without a test."""
+    results = together.results
+    if isinstance(results, Harmonisation):
+        mapped = {name: site for name, site in results.sites.items() if not site.reason}
+        if not mapped:
+            return "No site is moved: each map would be noise"
+        name, site = max(mapped.items(), key=lambda item: item[1].apart)
+        ends = f"{digits(site.apart)} from the common mean before, {digits(site.left)} after"
+        return f"Farthest site, {name}: {ends}"
+    p_values = results.p_values if isinstance(results, MatchedImages) else together.p_values
+    if not p_values:
+        return ""
+    if not bonferroni(list(p_values.values())) < ALPHA:
+        return "No difference is found that noise and chance do not explain"
+    surest = min(p_values, key=p_values.__getitem__)
+    if together.combined:
+        return f"{surest}: one mean does not fit all releases"
+    pairs = grouped((row["term"], row) for row in records if row["class"] == surest).items()
+    sizes = {term: _size_of(*rows) for term, rows in pairs if len(rows) == 2}
+    term = max(sizes, key=lambda term: sizes[term][0], default=None)
+    return f"{surest} differs" if term is None else f"{surest}, {term}: {sizes[term][1]}"
+
+
+def _size_of(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[float, str]:
+    """Return the difference of two values over what noise makes of it, and both in words."""
+    if any(row[key] is None for row in (first, second) for key in ("value", "low", "high")):
+        return 0.0, ""
+    low, high = sorted((first, second), key=lambda row: float(row["value"]))
+    half = math.hypot(low["high"] - low["value"], high["value"] - high["low"])
+    said = [f"{signed(row['value'])} in {row['mean']}" for row in (first, second)]
+    return (high["value"] - low["value"]) / max(half, 1e-300), listing(said)
 
 
 def harmonised_verdict(sites: ReleaseComparison) -> Finding:

@@ -7,6 +7,7 @@ Random tests are seeded and state how often any seed would raise a false alarm.
 import hashlib
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,28 @@ def test_the_page_of_a_comparison_says_what_the_test_says(
         beside = out / "release" / f"{path.stem}-monday.json"
         assert beside.read_bytes() == path.read_bytes()
         assert f'href="release/{beside.name}"' in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("gain", [1.0, 1.6])
+def test_a_chart_of_terms_is_headed_by_what_the_test_finds(
+    hospitals: list[Path], tmp_path: Path, gain: float
+) -> None:
+    """Without a difference it says so; else it has the values that the documents read as."""
+    document = json.loads(hospitals[1].read_text(encoding="utf-8"))
+    names = zip(CLASSES, ("tissue", "cells"), strict=True)
+    document["classes"] = [row_of(title, releases(x)[1], gain=gain) for title, x in names]
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    page, both = tmp_path / "out" / "compare.html", (hospitals[0], path)
+    assert main(["compare", *map(str, both), "--out", str(page.parent), "--quiet"]) == 0
+    text = text_of(page)
+    if gain == 1.0:
+        assert "No difference is found that noise and chance do not explain" in text
+        return
+    found = re.search(r"(\w+), Contrast \(gray levels\): ([\d.]+) in \S+ and ([\d.]+) in", text)
+    assert found is not None
+    assert found[1] in CLASSES
+    assert float(found[3]) / float(found[2]) == pytest.approx(gain, rel=0.2)
 
 
 def test_what_could_not_be_tested_says_so_and_why(

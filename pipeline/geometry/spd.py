@@ -180,7 +180,7 @@ class Spd:
         if (excess > ROUNDING * scale[..., :, None] * scale[..., None, :]).any():
             raise DomainError(
                 f"matrices must be symmetric, found entries that differ by {excess.max():.3g}; "
-                "pass (A + Aᵀ)/2 if that is meant"
+                "pass (A + Aᵀ)/2 if that is meant, and `covdp.describe` of images"
             )
         points = (points + points.swapaxes(-1, -2)) / 2.0
         cholesky(points)

@@ -61,7 +61,7 @@ does not count in full, and half of the scatter, V₀₀/ω ≥ (V₀₀ + σ²)
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Literal, NamedTuple
 
@@ -272,13 +272,13 @@ class ConfidenceRegion:
 
     manifold: Manifold
     offered: bool
-    place: NDArray[np.float64]
-    covariance: FloatArray
+    place: NDArray[np.float64] = field(repr=False)
+    covariance: FloatArray = field(repr=False)
     level: float
-    law: ErrorLaw
+    law: ErrorLaw = field(repr=False)
     clipping: float
-    noise: FloatArray | None = None
-    moves: tuple[FloatArray, ...] = ()
+    noise: FloatArray | None = field(default=None, repr=False)
+    moves: tuple[FloatArray, ...] = field(default=(), repr=False)
 
     @property
     def space(self) -> Manifold:

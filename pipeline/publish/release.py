@@ -62,12 +62,12 @@ from covdp.schema import (
 from covdp.store import Form, Place, StoredImages, fill, make_plan, temporary_store
 
 REFUSAL = (
-    "the one refusal over images, that not all are as the card says, which names none and gives no "
-    "number"
+    "one refusal: that not all images are as the card says; it names no image and gives no number"
 )
 EQUALITY = (
-    "equality of contents: asked again under one run key, the ledger tells the same images from "
-    f"others; a copy of an image, which is a record of its own; {REFUSAL}"
+    "whether images are the same as before: asked again under the same run key, the ledger gives "
+    f"the stored result for the same images alone; a copy of an image, which is a record of its "
+    f"own; {REFUSAL}"
 )
 """Facts that may be seen from outside besides, as the statement says."""
 

@@ -8,7 +8,14 @@ from covdp.descriptors import Term
 from covdp.figures import grouped, listing, number
 from covdp.figures.style import size_in_words
 from covdp.geometry import Manifold, Point, chart_of
-from covdp.inference import ConfidenceRegion, Verdict, certainty_refusal, is_usable, region
+from covdp.inference import (
+    ConfidenceRegion,
+    Verdict,
+    certainty_refusal,
+    is_usable,
+    region,
+    usual_difference,
+)
 from covdp.report.page import cell, signed, table
 from covdp.report.templates import percent, say_each
 from covdp.schema import ClassEntry, ClassPart, Document
@@ -209,10 +216,23 @@ def errors_in_words(row: ClassEntry, verdict: Verdict) -> list[str]:
     most = ["–", "–"]
     if has_region(row):
         clipping = region(row, REGION_LEVEL).clipping
-        most = [f"{clipping:.2g}", percent(clipping * share / error)]
+        most = [f"{clipping:.2g}", percent(clipping_share(row))]
     elif len(row.costs) == 1:
         most = ["nothing", "0 %"]
     return [f"{error:.3g}", percent(share), *most]
+
+
+def clipping_share(row: ClassEntry) -> float:
+    """Return the most that clipping may have done as a share of a usual difference; 0 of no bound.
+
+    Parameters
+    ----------
+    row : ClassEntry
+        Entry of the class.
+    """
+    if row.point is None or not has_region(row):
+        return 0.0
+    return region(row, REGION_LEVEL).clipping / usual_difference(row.manifold, len(row.point))
 
 
 def nearest_in_words(row: ClassEntry, rows: Sequence[ClassEntry]) -> str:

@@ -19,6 +19,7 @@ from covdp.publish.readings import reader_of
 from covdp.report.methods import Methods, methods, of_release
 from covdp.report.page import Finding, table, write_page
 from covdp.report.readings import (
+    clipping_share,
     errors_in_words,
     has_region,
     nearest_in_words,
@@ -102,6 +103,7 @@ def verdict(document: Document) -> Finding:
         first_mean=plan and plan.first_mean,
         protects=protecting,
         is_safe=safe,
+        clipped=max((clipping_share(row), row.class_name) for row in document.classes),
     )
     bad = not (safe and protecting) or any(row.use == NOTHING for row in judgements)
     return Finding(" ".join(lines), warning=bad)

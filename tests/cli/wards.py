@@ -50,6 +50,7 @@ ARGUMENTS = {
     "ledger show": "",
     "ledger history": "",
     "ledger confirm-restored": "",
+    "ledger key": "",
 }
 """What each command is given; a new one is not tested before it has a line here, and so fails."""
 BARS = {

@@ -235,7 +235,7 @@ def test_the_statement_names_the_refusal(tmp_path: Path) -> None:
     """What is not covered says that one refusal over images stays."""
     _, files = outcome(tmp_path / "ward", put_pictures, "{class}/*", SEATS["all in one"], "")
     (document,) = [content for name, content in files.items() if name.endswith(".json")]
-    assert b"the one refusal over images, that not all are as the card says" in document
+    assert b"one refusal: that not all images are as the card says" in document
 
 
 @pytest.mark.parametrize("stream", ["", STREAM], ids=["release", "night"])

@@ -86,12 +86,12 @@ def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budge
     assert ("Not safe to publish: the noise was drawn in doubles." in text) == ("float" in lines)
     if "float" in lines:
         assert "on paper, for noise of real numbers" in text
-        assert "certified for, in zCDP" not in text
+        assert "its sampler certifies" not in text
         assert "Certified for what was spent" not in text
     elif isinstance(cost, GDP):
         rho = max(row["rho"] for row in document["classes"])
         assert success(ZCDP(rho)) == leading != success(cost)
-        assert f"The sampler certified ρ = {digits_up(rho, 6)}" in text
+        assert f"its sampler certifies zCDP with ρ = {digits_up(rho, 6)}." in text
         assert f"would allow at most {success(cost)} % for one image" in text
 
 

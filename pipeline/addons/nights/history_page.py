@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from covdp.addons.nights.changes import ALPHA, WindowTest, holm
 from covdp.addons.nights.history import ClassRun, PublishedRun, Series, read_history
 from covdp.addons.nights.night_page import last, reaching
-from covdp.addons.nights.schema import WindowPart
+from covdp.addons.nights.schema import NightDocument, WindowPart
 from covdp.addons.nights.timelines import Scale, comparison, day_in_words, timeline
 from covdp.descriptors import Term
 from covdp.figures import Figure, grouped, letter, listing, number
@@ -490,7 +490,9 @@ def changes(series: Series) -> list[dict[str, Any]]:
     series : Series
         Runs that can be compared.
     """
-    tests = [(row, test) for row in series.runs[-1].classes for test in row.changes]
+    rows, document = series.runs[-1].classes, series.runs[-1].document
+    nights = document.night if isinstance(document, NightDocument) else 0
+    tests = [(row, test) for row in rows for test in row.changes if test.nights < nights]
     p_values = {id(test): test.p_value for _, test in tests if test.p_value is not None}
     together = dict(zip(p_values, holm(list(p_values.values())), strict=True))
     lines = []

@@ -677,7 +677,7 @@ def _made_again(history: ClassHistory, points: Any, entered: NDArray[np.int64]) 
 
 
 ENTERED = (
-    "equality of contents: a copy of an image that was taken away does not enter, so whoever may "
+    "copies: a copy of an image that was taken away does not enter, so whoever may "
     "submit images and sees how many entered can tell that; any other copy is a record of its own; "
     f"{REFUSAL}"
 )

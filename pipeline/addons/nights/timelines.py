@@ -299,10 +299,15 @@ def _panels(
     )
 
 
+RIGHT = {"orient": "right", "titleAngle": -90, "titleBaseline": "top"}
+"""Axis on the right, whose title reads upwards as its values rise."""
+
+
 def _up(records: Sequence[Record], scale: Scale) -> dict[str, Any]:
     """Return title, scale and ticks of the values: logarithmic where they span a lot.
 
-    A middle of 0, as of correlations, has no logarithm: their axis is linear.
+    A middle of 0, as of correlations, has no logarithm: their axis is linear. The axis is on the
+    right, where a narrow screen shows the newest runs.
     """
     numbers = [record[key] for record in records for key in BAND_NUMBERS]
     if scale.middle is not None:
@@ -310,9 +315,9 @@ def _up(records: Sequence[Record], scale: Scale) -> dict[str, Any]:
     low, high = min(numbers), max(numbers)
     up: dict[str, Any] = {"title": scale.title}
     if not style.is_log([low, high]):
-        return {**up, "scale": {"zero": False}, "axis": {"tickCount": 5}}
+        return {**up, "scale": {"zero": False}, "axis": {"tickCount": 5, **RIGHT}}
     ticks = style.log_ticks(low / 1.08, high * 1.08)
-    axis = {"values": ticks, "format": ",.6~g"}
+    axis = {"values": ticks, "format": ",.6~g", **RIGHT}
     return {**up, "scale": {"type": "log", "nice": False}, "axis": axis}
 
 

@@ -22,9 +22,13 @@ def plant(root: Path) -> Path:
     """Copy the tree without add-ons to `root`, and return a Python in which that is installed.
 
     Its packages are those of this environment, but not the install of covdp, which would bring the
-    add-ons of the original.
+    add-ons of the original. What Numba compiled goes along: it knows a source by its time and size.
     """
     shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
+    for path in (ROOT / "pipeline").rglob("*.nb[ic]"):
+        if (target := root / path.relative_to(ROOT)).parent.parent.is_dir():
+            target.parent.mkdir(exist_ok=True)
+            shutil.copy2(path, target)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", root / ".venv"], check=True)
     python = root / ".venv" / "bin" / "python"
     (packages,) = (root / ".venv" / "lib").glob("*/site-packages")

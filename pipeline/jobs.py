@@ -61,7 +61,7 @@ class ReleaseJob:
     root : Path or None
         The data root.
     store : Place or None
-        Store of descriptors; a private folder that goes with the release when None.
+        Store of descriptors; a private folder, deleted after the release, when None.
     again, beside : bool
         True if a run that was paid with other images is paid once more; true if it is paid beside
         a stream or another name. See `release_once`.

@@ -353,13 +353,13 @@ def release(
     run_key
         Which run this is; the config's, else today's date (UTC).
     store
-        Place where descriptors are stored and found again, as `covdp describe` leaves them; a
-        private folder that goes with the release when left out.
+        Place where descriptors are stored and found again, as `covdp describe` leaves them. If left
+        out: a private folder, which is deleted after the release.
     again
-        Release, and pay, once more: where the images, the settings or the name of a run have
-        changed since it was paid, beside a stream of the population, or for a stream beside another
-        or beside releases; and go on with a stream by another card. Without it that is refused, and
-        nothing is charged.
+        Release, and pay, once more. It is needed if images, settings or name of a run have changed
+        since it was paid; for a release beside a stream of the population; for a stream beside
+        another stream or releases; to go on with a stream by another card. Without it that is
+        refused, and nothing is charged.
     even_if_useless
         Release, and pay, where the number of images and the budget say that nothing will be usable,
         or that no class of a stream can open. Without it that is refused, and nothing is charged.

@@ -186,8 +186,8 @@ def plainly(
         record = f"the {unit}s of one particular person{most} were used"
         other = "others in their place"
     return (
-        f"an attacker who knows {output} and all other {unit}s must decide whether {record}, or "
-        f"{other}; this has at most {best_test(budget, hardened)} % success, guessing 50 %"
+        f"an attacker who knows all other {unit}s, and {output}, must decide whether {record}, or "
+        f"{other}; the best one has at most {best_test(budget, hardened)} % success, a guess 50 %"
     )
 
 
@@ -352,7 +352,7 @@ def _promise_of_one_more(budget: Budget, hardened: bool) -> str:
         return ""
     half = scaled(budget, Fraction(1, 2), round_up)  # of μ² and of ρ
     most = best_test(half, hardened)
-    return f" at {half}: without that number the best test has at most {most} % success"
+    return f" at {half}: the best test without that number has at most {most} % success"
 
 
 def equivalent(budget: Budget, delta: float | None, n: int) -> ApproxDP:

@@ -265,7 +265,7 @@ def _of_nearest(row: ClassEntry, error: float, others: Sequence[ClassEntry]) -> 
     if squares[name] <= error**2:
         return f"The nearest class, {name}, is nearer than the noise."
     share = percent(error / math.sqrt(squares[name]))
-    return f"The error is {share} of the distance to {name}, the nearest class."
+    return f"The noise is {share} of the distance to {name}, the nearest class."
 
 
 def says_region(row: ClassEntry) -> bool:

@@ -86,13 +86,13 @@ def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budge
     assert ("Not safe to publish: the noise was drawn in doubles." in text) == ("float" in lines)
     if "float" in lines:
         assert "on paper, for noise of real numbers" in text
-        assert "its sampler certifies" not in text
+        assert "Noise is drawn on a lattice" not in text
         assert "Certified for what was spent" not in text
     elif isinstance(cost, GDP):
         rho = max(row["rho"] for row in document["classes"])
         assert success(ZCDP(rho)) == leading != success(cost)
         assert f"its sampler certifies zCDP with ρ = {digits_up(rho, 6)}." in text
-        assert f"would allow at most {success(cost)} % for one image" in text
+        assert f"For noise of real numbers the percentage would be {success(cost)} % for one image" in text
 
 
 def test_a_person_with_several_images_is_told_their_own_figure(ward: Path) -> None:
@@ -156,7 +156,7 @@ def test_all_releases_together_are_told_for_the_fewest_images(ward: Path, first:
         1: "one particular image was",
         2: "the images of one particular person, at most 2, were",
     }
-    told = text.split("An attacker who knows all that this account paid for so far and")[1]
+    told = text.split("and all that this account paid for so far, must decide")[1]
     assert told.index(about[first]) < told.index(f"at most {best_test(row.spent, True)} % success")
     assert f"Not all of them counted more than {first} a person" in told
     assert "at most 3, were" not in told.split("Not all")[0]

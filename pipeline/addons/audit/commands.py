@@ -14,7 +14,7 @@ def audit(
     controls: bool = False,
     output: Printing = PLAIN,
 ) -> None:
-    """Bound what every mechanism leaks from below, beside what it claims; write Parquet.
+    """Bound from below what every mechanism leaks, beside its claim; write Parquet.
 
     Noise is tested against its law as well, that of releases too. Sound code fails an audit with
     probability 1e-6 at most.

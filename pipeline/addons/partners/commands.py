@@ -98,7 +98,7 @@ def combine(
 
 
 def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None:
-    """Put the descriptors of several sites on one scale, from their releases alone: a map a site.
+    """Put descriptors of several sites on one scale, from releases alone: one map for each site.
 
     Only released values are read, so it costs no privacy; each site applies its own map with
     `covdp describe --map`. A site whose map would be noise stays as it is. A page stands in a

@@ -294,7 +294,7 @@ def test_the_stream_means_one_charge_for_ever(
         assert "success with all that its account had paid for" not in text
     assert "Contrast" in night.split("term by term")[1].split("Region of the true mean")[0]
     said = words(page)
-    assert "An attacker who knows all nights of this stream, for ever," in said
+    assert "images, and all nights of this stream for ever, must decide" in said
     assert "Paid for this night nothing more" in said
     assert "all else that this account had paid for when it was opened" in said
 

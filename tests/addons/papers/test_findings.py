@@ -99,7 +99,7 @@ def test_broken_bound_is_a_warning(tmp_path: Path) -> None:
     """A descriptor outside the bound is said first in so many words; inside, how far it reaches."""
     record = write_sample(tmp_path, images=False)
     path = tmp_path / "runs" / record.run / "bound.parquet"
-    assert findings(load_runs(tmp_path)[0])[-1].text.endswith("the largest fills 92.7 %.")
+    assert findings(load_runs(tmp_path)[0])[-1].text.endswith("the farthest is at 92.7 % of it.")
     table = read_bound(path)
     table["ok"] = np.array([True, False])
     lines = zip(*table.values(), strict=True)

@@ -194,9 +194,11 @@ EXTRAS = {
     "gdcm": "hospital",
     "medmnist": "sets",
     "nibabel": "hospital",
+    "openpyxl": "partners",
     "psycopg": "postgres",
     "pydicom": "hospital",
     "pylibjpeg": "hospital",
+    "sklearn": "sklearn",
     "torch": "sets",
     "torchvision": "sets",
 }

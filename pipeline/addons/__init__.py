@@ -21,6 +21,7 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
         "combine": "covdp.addons.partners.commands:combine",
         "match": "covdp.addons.partners.commands:match",
         "harmonise": "covdp.addons.partners.commands:harmonise",
+        "export": "covdp.addons.partners.commands:export",
         "audit": "covdp.addons.audit.commands:audit",
     },
     "dataset_kinds": {
@@ -31,6 +32,10 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
     "documents": {"night": "covdp.addons.nights.schema:NightDocument"},
     "entries": {"certainty": "covdp.addons.nights.schema:StreamEntry"},
     "descriptors": {"vol7": "covdp.addons.hospital.volumes:VOL7"},
+    "estimators": {
+        "CovarianceDescriptors": "covdp.addons.partners.estimators:CovarianceDescriptors",
+        "PrivateMean": "covdp.addons.partners.estimators:PrivateMean",
+    },
     "events": {
         "stream": "covdp.addons.nights.account:add_stream",
         "night": "covdp.addons.nights.account:add_night",

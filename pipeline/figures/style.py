@@ -117,7 +117,7 @@ class Figure:
         text = io.StringIO()
         writer = csv.DictWriter(text, names, lineterminator="\n", extrasaction="ignore")
         writer.writerow({name: self.columns.get(name, name) for name in names})
-        writer.writerows({name: _inert(value) for name, value in row.items()} for row in rows)
+        writer.writerows({name: inert(value) for name, value in row.items()} for row in rows)
         return text.getvalue()
 
     @property
@@ -152,8 +152,14 @@ class Figure:
         return write_whole(path, self.picture if svg else _convert(spec, "png", scale=2))
 
 
-def _inert(value: Any) -> Any:
-    """Return a cell; text that spreadsheets take for a formula begins with an apostrophe."""
+def inert(value: Any) -> Any:
+    """Return a cell; text that spreadsheets take for a formula begins with an apostrophe.
+
+    Parameters
+    ----------
+    value : object
+        Text, number or nothing.
+    """
     formula = isinstance(value, str) and value.lstrip()[:1] in {"=", "+", "-", "@"}
     return f"'{value}" if formula and not NUMBER_TEXT.fullmatch(value) else value
 

@@ -5,6 +5,8 @@ coordinates      several released classes in one set of coordinates
 foreign          documents that somebody sent, checked
 several, local_images, maps      documents of several, images beside one, files of maps
 several_page      their pages
-commands          compare, combine, match, harmonise, history
+export            documents as tables: CSV, XLSX, BIDS
+estimators        descriptors and private means for scikit-learn
+commands          compare, combine, match, harmonise, export
 comparisons, hospitals, harmonising, classifiers        kinds of experiments
 """

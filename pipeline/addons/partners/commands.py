@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rich.markup import escape
 from rich.table import Table
@@ -229,6 +229,39 @@ def _matched(matched: "MatchedImages", verdict: str) -> dict[str, Any]:
         "faults": [fault._asdict() for fault in matched.faults],
         "left_out": matched.left_out,
     }
+
+
+def export(
+    release: Path,
+    /,
+    *,
+    to: Literal["csv", "xlsx", "bids"],
+    out: Annotated[Path, Written(help="Folder of the files, none of which may be there.")],
+    output: Printing = PLAIN,
+) -> None:
+    """Export a release, or a night, as tables: terms in words with intervals, and matrices.
+
+    Intervals are those of its page. For each class with a usable mean there are the mean, the
+    covariance of its noise and, if a region is available, that of single images. ``csv`` is a file
+    a table, ``xlsx`` a sheet a table, ``bids`` a TSV with a JSON sidecar a table. Only the document
+    is read, so it costs no privacy.
+
+    ```
+    covdp export ward-2026-11-23.json --to csv --out tables
+    covdp export ward-2026-11-23.json --to xlsx --out tables
+    covdp export nightly-2026-11-23.json --to bids --out derivatives/covdp
+    ```
+
+    Parameters
+    ----------
+    release
+        The document of a release or of a night, `OUT/release/*.json`.
+    to
+        Form of the files.
+    """
+    from covdp.addons.partners.export import export_document
+
+    output.paths(export_document(release, to, out))
 
 
 UNTESTED = "Not comparable: no class is tested, as these releases say too little."

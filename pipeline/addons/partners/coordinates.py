@@ -134,14 +134,22 @@ def common_coordinates(
         )
     manifold = entries[0].manifold
     base = max(entries, key=size_of).place
-    space = chart_of(manifold)
-    classes = [
-        _class_coordinates(entry, space, base)
-        if isinstance(entry, Release | ReleasedEntry)
-        else _night_coordinates(entry, base)
-        for entry in entries
-    ]
-    return manifold, base, classes
+    return manifold, base, [coordinates_at(entry, base) for entry in entries]
+
+
+def coordinates_at(entry: Entry, base: Point) -> ClassCoordinates:
+    """Return a released class in coordinates at a base.
+
+    Parameters
+    ----------
+    entry : Entry
+        Class of a release or a night, with an adaptive mean.
+    base : array, shape (*space.point_shape)
+        Point of `chart_of` its manifold.
+    """
+    if isinstance(entry, Release | ReleasedEntry):
+        return _class_coordinates(entry, chart_of(entry.manifold), base)
+    return _night_coordinates(entry, base)
 
 
 def size_of(released: Entry) -> int:

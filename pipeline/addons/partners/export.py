@@ -162,14 +162,14 @@ def tables_of(committed: CommittedDocument) -> Iterator[ExportTable]:
         if (cell := line["cells"][place])
     ]
     yield ExportTable("terms", TERM_COLUMNS, terms)
-    names = coordinate_names(reader.manifold, kind.features)
+    names, wide = coordinate_names(reader.manifold, kind.features), len(str(len(classes)))
     for number, (row, read) in enumerate(zip(document.classes, classes, strict=True), 1):
         if not read.usable or read.mean is None:
             continue
         found = {"mean": row.point, "noise": read.mean.covariance}
         if has_region(row):
             found["spread"] = coordinates_at(row, row.place).single
-        label = f"class-{number}{re.sub('[^0-9A-Za-z]', '', read.name)[:12]}"
+        label = f"class-{number:0{wide}}{re.sub('[^0-9A-Za-z]', '', read.name)[:12]}"
         for key, matrix in found.items():
             if matrix is not None:
                 heads = kind.features if key == "mean" else names

@@ -157,7 +157,7 @@ class PrivateMean(_ArrayEstimator):
     total : int, optional
         Public number of records of all classes together, if the class of a record is secret; left
         out, the number of records of X is public.
-    random_state : int, RandomState or None
+    random_state : int, numpy.random.RandomState or None
         None is the hardened noise of releases, from the operating system's entropy. All else is
         for repeatable experiments, and **what is drawn with it is not for release**: whoever knows
         or guesses it takes the noise off. An int gives the same X the same noise, and other X
@@ -170,7 +170,7 @@ class PrivateMean(_ArrayEstimator):
     covariance_ : array, shape (d, d), or None
         Private covariance of single records, in the manifold's coordinates at the mean; None where
         there is no region.
-    region_ : ConfidenceRegion or None
+    region_ : covdp.inference.ConfidenceRegion or None
         Region of 95 % of the mean of these records; None where there is too much noise for one.
     release_ : Release
         All that was released: ``release_.to_document()`` is for ``covdp compare`` and its like.

@@ -104,7 +104,7 @@ class ExportTable(NamedTuple):
 
 
 def export_document(path: Path, form: str, folder: Path) -> dict[str, Path]:
-    """Write the tables of a document into a folder; return each file by its name.
+    """Write the tables of a document into a folder.
 
     Parameters
     ----------
@@ -114,6 +114,11 @@ def export_document(path: Path, form: str, folder: Path) -> dict[str, Path]:
         Form of the files.
     folder : Path
         Folder of the files.
+
+    Returns
+    -------
+    dict of str to Path
+        Files by their names, terms first.
 
     Raises
     ------

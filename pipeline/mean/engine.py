@@ -454,10 +454,8 @@ def private_mean(
     >>> bool(truth.error < 0.1)
     True
     """
-    release, distance, records = checked_mean(
-        points, budget, domain, manifold, plan, rng, labels, total
-    )
-    return release, _nonprivate(records, release, distance, release.manifold)
+    drawn = checked_mean(points, budget, domain, manifold, plan, rng, labels, total)
+    return drawn[0], _nonprivate(*drawn)
 
 
 def checked_mean(
@@ -519,10 +517,9 @@ def checked_mean(
     return release._replace(drawing=drawing), distance, records
 
 
-def _nonprivate(
-    records: Records, release: Release, distance: FloatArray | None, space: Manifold
-) -> NonPrivate:
+def _nonprivate(release: Release, distance: FloatArray | None, records: Records) -> NonPrivate:
     """Return the exact mean, and the error of the first private one."""
+    space = release.manifold
     if records.n == 0:
         return NonPrivate(np.full(space.point_shape, math.nan), math.nan, math.nan, 0)
     true = records.frechet

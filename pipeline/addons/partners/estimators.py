@@ -80,7 +80,7 @@ class CovarianceDescriptors(  # type: ignore[call-arg]  # scikit-learn has no ty
     >>> from covdp.estimators import CovarianceDescriptors
     >>> images = next(covdp.open_dataset("tiles").chunks(label=0))
     >>> CovarianceDescriptors("oct5").fit_transform(images).shape
-    (324, 5, 5)
+    (1220, 5, 5)
     """
 
     def __init__(self, descriptor: str = "oct5", eta: float = 1e-6) -> None:

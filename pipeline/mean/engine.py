@@ -454,52 +454,6 @@ def private_mean(
     >>> bool(truth.error < 0.1)
     True
     """
-    drawn = checked_mean(points, budget, domain, manifold, plan, rng, labels, total)
-    return drawn[0], _nonprivate(*drawn)
-
-
-def checked_mean(
-    points: Point | Batches,
-    budget: Budget,
-    domain: Domain,
-    manifold: Manifold | str,
-    plan: Plan | str,
-    rng: np.random.Generator | Noise,
-    labels: LabelsWord | None = None,
-    total: int | None = None,
-) -> tuple[Release, FloatArray | None, Records]:
-    """Return one private mean of what a caller gives, each argument checked, and its records.
-
-    Parameters and errors are those of `private_mean`.
-
-    Parameters
-    ----------
-    points : array, shape (n, *point_shape), or Batches
-        Records, as points of the manifold.
-    budget : Budget
-        Budget in all.
-    domain : Domain
-        Public bound on the records.
-    manifold : Manifold or str
-        Geometry, or its name in `MANIFOLDS`.
-    plan : {"auto", "single"}, SinglePlan or AdaptivePlan
-        Plan of spending.
-    rng : numpy.random.Generator or Noise
-        Source of noise.
-    labels : {"public", "secret"}, optional
-        "secret" if the class of each record is.
-    total : int, optional
-        Public number of records of all classes together, with secret labels.
-
-    Returns
-    -------
-    Release
-        Private mean, free to leave.
-    array, shape (1,), or None
-        Distance to the mean where the points cannot tell: not to leave.
-    Records
-        Records: not to leave.
-    """
     _check_types(points, budget, domain, manifold, plan, rng, total)
     noise: Noise = FloatNoise(rng) if isinstance(rng, np.random.Generator) else rng
     space = _space(manifold, points)
@@ -512,14 +466,16 @@ def checked_mean(
     records = admit(parts_of(points).map(check), domain=domain, manifold=space, labels=class_labels)
     prepared = prepare(records, choose_plan(plan, budget.name), rng=noise.rng)
     release, distance = draw(prepared, budget, noise=noise)
+    truth = _nonprivate(records, release, distance, space)
     n = None if class_labels.secret else records.n
     drawing = Drawing(budget, domain, prepared.plan, class_labels, n, hardened=noise.rng is None)
-    return release._replace(drawing=drawing), distance, records
+    return release._replace(drawing=drawing), truth
 
 
-def _nonprivate(release: Release, distance: FloatArray | None, records: Records) -> NonPrivate:
+def _nonprivate(
+    records: Records, release: Release, distance: FloatArray | None, space: Manifold
+) -> NonPrivate:
     """Return the exact mean, and the error of the first private one."""
-    space = release.manifold
     if records.n == 0:
         return NonPrivate(np.full(space.point_shape, math.nan), math.nan, math.nan, 0)
     true = records.frechet

@@ -34,6 +34,7 @@ ARGUMENTS = {
     "serve": "--config nightly.toml --out served",
     "history": "--out history",
     "schema": "",
+    "export": "m.json --to csv --out exported",
     "compare": "a.json b.json --out compared",
     "combine": "a.json b.json --out combined",
     "harmonise": "a.json b.json --out maps.json",
@@ -143,7 +144,7 @@ def prepare(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         for row in other["classes"]:
             row |= entry(observed(base=observed().base + 0.5))
         Path("b.json").write_text(json.dumps(other))
-    if name == "match":
+    if name in ("match", "export"):
         account = open_ledger("ledger.sqlite")
         account.set_budget("ward-8", GDP(20.0))
         text = Path("nightly.toml").read_text().replace("ward-7", "ward-8").replace("0.5", "20.0")

@@ -23,7 +23,7 @@ from covdp.descriptors.describe import find_descriptor
 from covdp.errors import ConfigError
 from covdp.geometry import Manifold
 from covdp.inference import certainty_refusal, region
-from covdp.mean.engine import checked_mean
+from covdp.mean import private_mean
 from covdp.mean.public_model import Domain
 from covdp.mean.release import Release
 from covdp.mechanisms import LATTICE
@@ -270,6 +270,12 @@ class PrivateMean(_ArrayEstimator):
         if self.random_state is not None:
             seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
             source = np.random.default_rng([*seed, zlib.crc32(X.tobytes())])
-        return checked_mean(
-            X, self.budget, self.domain, self.manifold, "auto", source, total=self.total
-        )[0]
+        release, _ = private_mean(
+            X,
+            self.budget,
+            domain=self.domain,
+            manifold=self.manifold,
+            rng=source,
+            total=self.total,
+        )
+        return release

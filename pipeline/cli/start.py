@@ -47,7 +47,7 @@ def start(
     ledger: LedgerAddress = None,
     output: Printing = PLAIN,
 ) -> None:
-    """Make what a first release needs from a card: the ledger, the account, the config.
+    """Make the ledger, account and config of a first release, from a card.
 
     Images are checked as by `covdp check`, and what is to be mended is named; nothing is paid. What
     is not given is asked for on a terminal. A ledger or an account that is there stays as it

@@ -7,6 +7,12 @@ Experiments draw from NumPy's generators, so that they can be repeated. A releas
 that was added to a double betrays it in its last bits (Mironov 2012; Jin and others 2022; Haney and
 others 2022). OpenDP rounds the vector to a lattice, adds an exact integer Gaussian made from the
 operating system's entropy, and rounds once. Timing is out of scope.
+
+**Its law.** The lattice has the step h = 2⁻¹⁰⁷⁴, of which all doubles are multiples, so the vector
+stays as it is. A Gaussian on it is within h²/(24·σ²) in total variation of a real one that is
+rounded to it: the midpoint rule errs by h²·φ''/24 on each step, Poisson's formula gives the sum.
+Rounding keeps μ-GDP, so the noise keeps f(α) ≥ G_μ(α + τ) − τ with τ ≤ d·h²/(12·σ²) < 10⁻³⁰⁰ for
+d coordinates and any σ of `SIGMA_RANGE`. What OpenDP certifies is zCDP, ρ = (Δ/σ)²/2.
 """
 
 import math

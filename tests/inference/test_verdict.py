@@ -150,8 +150,7 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         verdict_of(name, 9, share, NOISY, offered=True) for name, share in (("a", 1), ("b", 0.6))
     ]
     assert say_each("usable", found=several, unit="image", definition="gdp", budget=0.5)[1:] == (
-        "With 9 images the noise is as large as a usual difference between classes, "
-        "at worst: in a.",
+        "Noise is worst in a (9 images): as large as a usual difference between classes.",
         "For comparisons about 36 images a class, or μ = 2, are needed.",
     )
     far = verdict_of("a", 400, 177.3, 9.0 * NOISY, offered=False)

@@ -91,8 +91,8 @@ def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budge
     elif isinstance(cost, GDP):
         rho = max(row["rho"] for row in document["classes"])
         assert success(ZCDP(rho)) == leading != success(cost)
-        assert f"its sampler certifies zCDP with ρ = {digits_up(rho, 6)}." in text
-        ideal = f"For noise of real numbers the percentage would be {success(cost)} % for one image"
+        assert f"Its sampler certifies zCDP with ρ = {digits_up(rho, 6)}." in text
+        ideal = f"more cautious: μ alone gives {success(cost)} % for one image"
         assert ideal in text
 
 

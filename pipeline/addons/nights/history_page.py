@@ -463,7 +463,7 @@ def windows(series: Series, *, caption: str) -> Figure | None:
     )
     tested = [line for line in changes(series) if line["together"] is not None]
     unlike = [line for line in tested if line["together"] <= ALPHA]
-    found = "No nights differ from those before by more than noise and chance" if tested else ""
+    found = "Noise and chance may explain how nights differ" if tested else ""
     if unlike:
         nights = grouped((line["name"], line["nights"]) for line in unlike)
         found = "; ".join(f"{name}: {listing(spans)} differ" for name, spans in nights.items())

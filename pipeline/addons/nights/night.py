@@ -677,8 +677,8 @@ def _made_again(history: ClassHistory, points: Any, entered: NDArray[np.int64]) 
 
 
 ENTERED = (
-    "copies: a copy of an image that was taken away does not enter, so whoever may "
-    "submit images and sees how many entered can tell that; any other copy is a record of its own; "
+    "copies: a copy of an image that was taken away does not enter, which whoever may submit "
+    "images sees by how many entered; any other copy is a record of its own; "
     f"{REFUSAL}"
 )
 KNOWN = (

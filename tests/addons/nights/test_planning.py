@@ -355,7 +355,7 @@ def test_what_a_mean_is_likely_usable_for_is_asked_of_the_larger_end(
     found = planned(ward, capsys, "--n", "well=300", "--n", "ill=300")["forecast"]
     high = found["classes"][0]["by_budget"][2]["high"]  # at the budget of the config
     share = high / usual_difference(MANIFOLDS["spd-log-euclidean"](k=5), 5)
-    assert f"the noise is {percent(share)} of a usual difference" in " ".join(found["verdict"])
+    assert f"{percent(share)} of a usual difference" in " ".join(found["verdict"])
 
 
 def test_after_a_first_look_the_next_opening_is_needed(

@@ -30,7 +30,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    FiniteFloat,
     TypeAdapter,
     ValidationError,
     WrapValidator,
@@ -73,6 +72,7 @@ Label: TypeAlias = Annotated[int, arrays.LABEL]
 Whole: TypeAlias = Annotated[int, arrays.WHOLE]
 Flag: TypeAlias = Annotated[bool, arrays.FLAG]
 Size: TypeAlias = Annotated[float, arrays.SIZE]
+Number: TypeAlias = Annotated[float, arrays.NUMBER]
 Divisor: TypeAlias = Annotated[float, arrays.DIVISOR]
 Numbers: TypeAlias = Annotated[FloatArray, arrays.NUMBERS]
 Matrix: TypeAlias = Annotated[FloatArray, arrays.MATRIX]
@@ -117,7 +117,7 @@ class SettingsPart(BaseModel):
     image_width: Count
     image_depth: Count = Field(0, description="of volumes")
     masked: Flag = Field(False, description="whether images have regions of interest")
-    window: tuple[FiniteFloat, FiniteFloat] | Literal["image", "header"] | None = Field(
+    window: tuple[Number, Number] | Literal["image", "header"] | None = Field(
         None, description="what became 0 and 255, as the card has it; null of values as stored"
     )
     fit: Literal["crop", "pad", "stretch"] | None = Field(
@@ -355,6 +355,17 @@ class OpeningPlan(Protocol):
         """
 
 
+class SignaturePart(BaseModel):
+    """Signature of a ledger: Ed25519, of the document as `covdp.ledger.keys.signed` writes it."""
+
+    algorithm: Literal["Ed25519"]
+    public_key: str = Field(min_length=64, max_length=64, description="32 bytes, hexadecimal")
+    value: str = Field(min_length=128, max_length=128, description="64 bytes, hexadecimal")
+    date: Name | None = Field(
+        None, description="time of signing, UTC, of a document that was committed without"
+    )
+
+
 class Document(BaseModel):
     """Common part of the documents of all releases."""
 
@@ -367,6 +378,9 @@ class Document(BaseModel):
     statement: list[tuple[Name, Sentence]] = Field(description="titles and texts")
     account: AccountPart | None = Field(
         description="null of a document that Python drew, which no ledger paid"
+    )
+    signature: SignaturePart | None = Field(
+        None, description="null of a document that no ledger committed, or an earlier version"
     )
 
     if TYPE_CHECKING:

@@ -1,14 +1,17 @@
 """Commands on the ledger, and its accounts as people and programs read them: tables and JSON."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from cyclopts import App
 from rich.markup import escape
 from rich.table import Column, Table
 
-from covdp.cli.options import PLAIN, LedgerAddress, Printing
+from covdp.cli.options import PLAIN, LedgerAddress, Printing, Written
 from covdp.cli.output import new_table, numbers, print_json, print_line
+from covdp.errors import OutputError
+from covdp.files import read_regular, write_whole
 from covdp.ledger import (
     Account,
     Charge,
@@ -28,6 +31,8 @@ ACCOUNT_FIELDS = (
     *("epsilon_left", "group", "releases", "unfinished", "created"),
 )
 """Keys of an account, as programs read them."""
+MOST_BYTES = 1 << 26
+"""Bytes of the largest document that is read."""
 
 
 def init(*, ledger: LedgerAddress = None, output: Printing = PLAIN) -> None:
@@ -161,6 +166,38 @@ def show_key(*, ledger: LedgerAddress = None, output: Printing = PLAIN) -> None:
     output.answer({"fingerprint": found.split()[1], "key": key}, escape(text.rstrip("\n")))
 
 
+def sign_document(
+    release: Path,
+    /,
+    *,
+    out: Annotated[Path, Written(help="The signed document, such as signed.json.")],
+    ledger: LedgerAddress = None,
+    output: Printing = PLAIN,
+) -> None:
+    """Sign, with the date, a document that was committed before documents were signed.
+
+    It must be in the ledger, byte for byte; the ledger's history says that it was signed. Asked
+    again, the same bytes are written. Later documents are signed when they are committed.
+
+    ```
+    covdp ledger sign results/release/pneumonia-2026-03-01.json --out signed.json
+    ```
+
+    Parameters
+    ----------
+    release
+        The document of a release or of a night, `OUT/release/*.json`.
+    """
+    try:
+        content = read_regular(release, MOST_BYTES)
+    except OSError as error:
+        raise OutputError(
+            f"cannot read {release} ({error.strerror}); give OUT/release/*.json"
+        ) from error
+    signed = open_ledger(ledger_address(ledger)).sign(content)
+    output.answer({}, paths={"signed": write_whole(out, signed)})
+
+
 def _show_accounts(
     population: str | None, address: str | None, output: Printing, budget: float | None = None
 ) -> None:
@@ -185,6 +222,7 @@ book.command(set_budget)
 book.command(show_ledger, name="show")
 book.command(history)
 book.command(show_key, name="key")
+book.command(sign_document, name="sign")
 book.command(confirm_ledger, name="confirm-restored")
 
 

@@ -45,7 +45,7 @@ from covdp.ledger.journal import (
     restored_fault,
     seal,
 )
-from covdp.ledger.keys import signing_key
+from covdp.ledger.keys import is_signed, signed, signing_key
 from covdp.ledger.layout import LAYOUT, migrate
 from covdp.ledger.records import (
     Account,
@@ -160,7 +160,7 @@ class Transaction:
     def commit(self, row: ResultRow, result: bytes) -> "Transaction":
         """Store the one result of a release or a night, the first; return the ledger as it is then.
 
-        Of one that has its result nothing is stored.
+        A document is signed. Of one that has its result nothing is stored.
 
         Parameters
         ----------
@@ -176,6 +176,7 @@ class Transaction:
         """
         if row.committed is not None:
             return self
+        result = signed(signing_key(self.key), result)
         self.connection.execute(insert(RESULTS).values(identity=row.identity, result=result))
         event: Event = {"kind": "result", "at": now(), "identity": row.identity}
         return self.write({**event, "digest": hashlib.sha256(result).hexdigest()})
@@ -258,6 +259,36 @@ class Ledger:
     def signing_key(self) -> Ed25519PrivateKey:
         """Return the key that signs documents and joint releases: always the same."""
         return signing_key(self.key)
+
+    def sign(self, result: bytes) -> bytes:
+        """Return a document that was committed before documents were signed, signed, with the date.
+
+        It is signed once: asked again, the ledger gives the same bytes.
+
+        Parameters
+        ----------
+        result : bytes
+            Committed document, unchanged.
+
+        Raises
+        ------
+        LedgerError
+            The ledger committed no such document, or signed it when it did.
+        """
+        digest = hashlib.sha256(result).hexdigest()
+        with self.transaction() as tx:
+            found = [(row, owner) for row, owner in tx.state.committed() if row.digest == digest]
+            if not found or is_signed(result):
+                fault = "signed these bytes before" if found else "committed no such bytes"
+                raise LedgerError(
+                    f"{self.database.place} {fault}, so there is nothing to sign; give a document "
+                    "of OUT/release that it committed before it signed any, unchanged"
+                )
+            if digest not in tx.state.signed:
+                row, owner = found[0]
+                event: Event = {"kind": "signed", "at": now(), "population": owner.population}
+                tx = tx.write({**event, "digest": digest, "run_key": row.run_key})
+            return signed(self.signing_key(), result, tx.state.signed[digest])
 
     def beside(self, ending: str) -> Path:
         """Return the path of a file that belongs to the ledger and not into it: beside its marker.

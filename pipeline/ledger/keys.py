@@ -3,9 +3,19 @@
 It is Ed25519, derived from the ledger's secret key, so every ledger has one from its first day, and
 it is lost and restored with its ledger. Its public half goes to whoever checks documents; they
 compare its fingerprint by telephone.
+
+**What is signed** of a document is all of it but the value of the signature itself, in a form that
+anybody can make again, whatever became of blanks and of the order of fields::
+
+    value = bytes.fromhex(document["signature"].pop("value"))
+    text = b"covdp document " + json.dumps(document, sort_keys=True).encode()
+    Ed25519PublicKey.from_public_bytes(bytes.fromhex(…["public_key"])).verify(value, text)
+
+So the key and the date are signed, too, and nothing that the key signs elsewhere is a document.
 """
 
 import hashlib
+import json
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -47,3 +57,41 @@ def public_text(key: Ed25519PrivateKey) -> str:
     public = key.public_key()
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     return f"fingerprint {fingerprint(public.public_bytes_raw())}\n{pem}"
+
+
+def is_signed(content: bytes) -> bool:
+    """Return True unless a result is a document without a signature; other programs commit others.
+
+    Parameters
+    ----------
+    content : bytes
+        Result of a release or a night.
+    """
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError):
+        return True
+    return not isinstance(values, dict) or "settings" not in values or "signature" in values
+
+
+def signed(key: Ed25519PrivateKey, content: bytes, date: str | None = None) -> bytes:
+    """Return a document with its signature; what `is_signed` stays as it is.
+
+    Parameters
+    ----------
+    key : Ed25519PrivateKey
+        Signing key of the ledger.
+    content : bytes
+        Document, JSON in UTF-8.
+    date : str, optional
+        Time of signing, of a document that was committed without a signature.
+    """
+    if is_signed(content):
+        return content
+    values, public = json.loads(content), key.public_key().public_bytes_raw().hex()
+    values["signature"] = {"algorithm": "Ed25519", "public_key": public}
+    if date is not None:
+        values["signature"]["date"] = date
+    text = b"covdp document " + json.dumps(values, sort_keys=True).encode()
+    values["signature"]["value"] = key.sign(text).hex()
+    return json.dumps(values, sort_keys=True).encode()

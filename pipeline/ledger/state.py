@@ -39,6 +39,8 @@ class State:
         Population of declared images, by HMAC.
     entries : dict of int to HistoryLine
         Lines of the history, by row.
+    signed : dict of str to str
+        Time of signing of each document that was committed unsigned, by digest.
     """
 
     accounts: dict[str, Account] = field(default_factory=dict)
@@ -47,6 +49,7 @@ class State:
     contents: dict[str, tuple[int, ...]] = field(default_factory=dict)  # rows of their charges
     declared: dict[str, str] = field(default_factory=dict)  # the population of declared images
     entries: dict[int, HistoryLine] = field(default_factory=dict)
+    signed: dict[str, str] = field(default_factory=dict)
 
     def committed(self) -> Iterator[tuple[ResultRow, PaidRelease | PaidStream]]:
         """Return releases, then nights, that have a result, each with what paid for it."""
@@ -189,6 +192,13 @@ def _result(state: State, event: Event, number: int) -> None:
     state.entries[row.number] = replace(state.entries[row.number], committed=row.committed)
 
 
+def _signed(state: State, event: Event, number: int) -> None:
+    at, name, key = event["at"], event["population"], event["run_key"]
+    state.signed[event["digest"]] = at.isoformat()
+    line = f"signed the document of run {key!r}, which was committed without a signature"
+    state.entries[number] = HistoryLine(at, name, "note", line)
+
+
 def _restored(state: State, event: Event, number: int) -> None:
     name = event["population"]
     state.entries[number] = HistoryLine(event["at"], name, "note", event["text"])
@@ -210,6 +220,7 @@ EVENTS = Registry[Callable[[State, Event, int], None]](
         "charge": _charge,
         "result": _result,
         "restored": _restored,
+        "signed": _signed,
     },
     word="event",
     fault=LedgerError,

@@ -22,6 +22,8 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
         "match": "covdp.addons.partners.commands:match",
         "harmonise": "covdp.addons.partners.commands:harmonise",
         "export": "covdp.addons.partners.commands:export",
+        "passport": "covdp.addons.partners.passport.commands:passport",
+        "verify": "covdp.addons.partners.passport.commands:verify",
         "audit": "covdp.addons.audit.commands:audit",
     },
     "dataset_kinds": {

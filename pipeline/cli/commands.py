@@ -114,7 +114,7 @@ COMMANDS = Registry[Callable[..., None]](
 HELP = {
     "Begin": "run card start",
     "On private images": "check plan release serve ledger status describe",
-    "On releases": "history compare combine match harmonise export schema",
+    "On releases": "history compare combine match harmonise export verify passport schema",
     "On public images": "reproduce report audit",
     "What there is": "datasets descriptors mechanisms",
     "The program itself": "completion --help --version",

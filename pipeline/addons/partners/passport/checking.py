@@ -1,0 +1,47 @@
+"""Verification by covdp: what the script verifies, and the schema of documents besides."""
+
+import json
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from covdp.addons.partners.passport.rules import document_rules
+from covdp.addons.partners.passport.verify import verify
+from covdp.errors import one_line
+from covdp.files import read_regular
+from covdp.schema import first_fault, model_of
+
+MOST_BYTES = 1 << 26
+"""Bytes of the largest document that is read; a class of `grid11` takes 300,000."""
+
+
+class UnverifiedError(Exception):
+    """What does not hold of a document, in one line."""
+
+
+def verified(path: Path, key: Path | None) -> tuple[str, dict[str, float]]:
+    """Return the verdict on a document, and the 95 % radius of each class.
+
+    Parameters
+    ----------
+    path : Path
+        File of the document.
+    key : Path or None
+        File with what ``covdp ledger key`` printed; the signer is not compared when None.
+
+    Raises
+    ------
+    UnverifiedError
+        The first that does not hold; also whatever a forged document makes fail.
+    """
+    try:
+        content, *keys = (read_regular(file, MOST_BYTES) for file in (path, key) if file)
+        verdict = verify(content, keys[0] if keys else None, document_rules())
+        values = json.loads(content)
+        model_of(values).model_validate(values)
+    except ValidationError as error:
+        raise UnverifiedError(f"{path}: {first_fault(error)}") from error
+    except Exception as error:
+        reason = one_line(error) or "its signature is of other bytes"
+        raise UnverifiedError(f"{path}: {reason}") from error
+    return verdict

@@ -1,0 +1,94 @@
+"""Commands for outsiders: the passport of a release, and its verification."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from cyclopts import Parameter
+from rich.markup import escape
+
+from covdp.cli.options import PLAIN, Printing, Written
+from covdp.cli.streams import complain
+
+Result = TypeVar("Result")
+UNVERIFIED = 4
+"""Exit code where something does not hold of a document."""
+
+
+Key = Annotated[Path | None, Parameter(help="What `covdp ledger key` printed [none].")]
+
+
+def passport(
+    release: Path,
+    /,
+    *,
+    key: Key = None,
+    out: Annotated[Path, Written(help="Folder of the passport.")],
+    output: Printing = PLAIN,
+) -> None:
+    """Write what others need who receive a release: records for catalogues, a sheet, a script.
+
+    `croissant.json` for machine learning, `dcat.jsonld` for a catalogue of health data,
+    `registry.json` for the registry of deployments of differential privacy, `checker.html` for
+    whoever checks what leaves, on one printed page, and `verify.py`, which checks the document with
+    NumPy and cryptography alone. Nothing is in them that the document does not say; the fields that
+    are left empty are named. Exit code 4 says that something does not hold of the document.
+
+    ```
+    covdp passport results/release/pneumonia-2026-11-23.json --out passport
+    python passport/verify.py passport/pneumonia-2026-11-23.json
+    ```
+
+    Parameters
+    ----------
+    release
+        The document of a release or of a night, `OUT/release/*.json`.
+    """
+    from covdp.addons.partners.passport.folder import EMPTY, write_passport
+
+    paths = _or_refuse(lambda: write_passport(release, key, out))
+    lines = [f" left empty in {name}: {', '.join(fields)}" for name, fields in EMPTY.items()]
+    output.answer({"empty": EMPTY}, *lines, paths=paths)
+
+
+def verify(
+    release: Path,
+    /,
+    *,
+    key: Key = None,
+    output: Printing = PLAIN,
+) -> None:
+    """Check a release or a night: form, signature, and each number that follows from others.
+
+    It needs no ledger and no image. Without `--key` it cannot tell which ledger has signed it: ask
+    the hospital for its key, and compare the fingerprint by telephone. Exit code 4 says that
+    something does not hold. The script `verify.py` of a passport says the same.
+
+    ```
+    covdp verify results/release/pneumonia-2026-11-23.json
+    covdp verify north.json --key north.pem
+    ```
+
+    Parameters
+    ----------
+    release
+        The document of a release or of a night, `OUT/release/*.json`.
+    """
+    from covdp.addons.partners.passport.checking import verified
+
+    verdict, radii = _or_refuse(lambda: verified(release, key))
+    classes = [{"name": name, "radius": radius} for name, radius in radii.items()]
+    lines = [f" {escape(name)}: 95 % radius {radius:.6g}" for name, radius in radii.items()]
+    output.answer({"verdict": verdict, "classes": classes}, verdict, *lines)
+
+
+def _or_refuse(work: Callable[[], Result]) -> Result:
+    """Return what is made of a document; exit where something does not hold of it."""
+    from covdp.addons.partners.passport.checking import UnverifiedError
+
+    try:
+        return work()
+    except UnverifiedError as error:
+        complain(error)
+        sys.exit(UNVERIFIED)

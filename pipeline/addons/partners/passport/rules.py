@@ -1,0 +1,48 @@
+"""Rules by which the script that verifies reads a document: its JSON Schema, place by place."""
+
+from typing import Any
+
+from covdp.arrays import LARGEST
+from covdp.schema import json_schema
+
+Rules = dict[str, list[Any]]
+"""Place in a document → names of types, least and largest value or length, required fields."""
+KINDS = {
+    "object": ["dict"],
+    "array": ["list"],
+    "string": ["str"],
+    "integer": ["int"],
+    "number": ["int", "float"],
+    "boolean": ["bool"],
+    "null": ["NoneType"],
+}
+"""Type of JSON → Python's."""
+
+
+def document_rules() -> Rules:
+    """Return the rules of every place in the document of a release, and of a night."""
+    schema, rules = json_schema(), Rules()
+    for place, name in (("release", "ReleaseDocument"), ("night", "NightDocument")):
+        _add(rules, place, schema["$defs"][name], schema["$defs"])
+    return rules
+
+
+def _add(rules: Rules, place: str, part: dict[str, Any], named: dict[str, Any]) -> None:
+    """Add what a part of the schema says of a place, and of all places in it."""
+    if "$ref" in part:
+        part = named[part["$ref"].rpartition("/")[2]]
+    for one in part.get("anyOf", ()):
+        _add(rules, place, one, named)
+    if "anyOf" in part:
+        return
+    rule = rules.setdefault(place, [[], 0, LARGEST, []])
+    words = part.get("enum", [part["const"]] if "const" in part else [])
+    rule[0] += [f"={word}" for word in words] or KINDS[part["type"]]
+    inside = {f"{i}": one for i, one in enumerate(part.get("prefixItems", ()))}
+    inside |= part.get("properties", {}) | ({"*": part["items"]} if "items" in part else {})
+    for number, least in ((1, "min"), (2, "max")):
+        names = (f"{least}{what}" for what in ("imum", "Items", "Length"))
+        rule[number] = next((part[name] for name in names if name in part), rule[number])
+    rule[3] += part.get("required", [])
+    for name, one in inside.items():
+        _add(rules, f"{place}.{name}", one, named)

@@ -1,5 +1,6 @@
 """Rules by which the script that verifies reads a document: its JSON Schema, place by place."""
 
+from functools import cache
 from typing import Any
 
 from covdp.arrays import LARGEST
@@ -19,6 +20,7 @@ KINDS = {
 """Type of JSON → Python's."""
 
 
+@cache
 def document_rules() -> Rules:
     """Return the rules of every place in the document of a release, and of a night."""
     schema, rules = json_schema(), Rules()

@@ -73,7 +73,7 @@ def _matrix(c: Any, manifold: str) -> Any:  # of coordinates at the identity
     return full @ full.T if factor else (vectors * np.exp(values)) @ vectors.T
 def _radius(row: Any) -> float:  # of 95 % of the noise; of a night, of all the error that it states
     d, sample = len(row["coordinates"]), (row.get("certainty") or {}).get("sample")
-    seen = row.get("observed") or {"axes": np.eye(d), "sigma": row["costs"][-1]["sigma"]}
+    seen = row.get("observed") or {"axes": np.eye(d), **(row["costs"] or [{"sigma": 0.0}])[-1]}
     trace = np.square(seen["sigma"] * np.array(seen["axes"])).sum()
     trace = np.array(sample)[np.equal(*np.triu_indices(d))].sum() if sample else trace
     def reached(x: float) -> bool:  # the law of χ² with d degrees of freedom, a series
@@ -117,7 +117,7 @@ def _check(d: Any) -> dict[str, float]:  # radius by class
         known = [*its, s["manifold"], s["budget"] if power == 2 else None]
         its = [row["label"], name, None if secret else size, row.get("manifold", s["manifold"])]
         _need([*its, row["mu"]] == known, f"{name} has not class, manifold and mu of the settings")
-        if costs and s["noise"] == "hardened":
+        if s["noise"] == "hardened" and (costs or "night" not in d):
             rhos = [one["sensitivity"] ** 2 / one["sigma"] ** 2 / 2.0 for one in costs]
             _near([one["rho"] for one in costs], rhos, f"rho of a step of {name}")
             whole = min(s["budget"] ** power / power, sum(rhos) if "night" in d else math.inf)

@@ -1,0 +1,495 @@
+"""Evidence that outsiders can check: signatures, verdicts, and the passport of a release."""
+# ruff: noqa: F811  (fixtures that are imported)
+
+import ast
+import copy
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from covdp import GDP, ZCDP, describe, domain, open_dataset, private_mean
+from covdp.addons.partners.passport import verify as module
+from covdp.addons.partners.passport.checking import verified
+from covdp.cli import main
+from covdp.inference import region
+from covdp.ledger import api, init_ledger, open_ledger
+from covdp.ledger.keys import public_text, signed
+from covdp.privacy import best_test, epsilon_of
+from tests.addons.partners.issued import Document, both, committed, dumped, issue, script, unsigned
+from tests.report.browsing import browser  # noqa: F401  (a fixture)
+
+FORGERIES = 60
+NO_VALUES = ["NaN", "-Infinity", '"1"', "1e999", "true", "null", "[]", "{}", "-1e13"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a ledger and its documents."""
+    return tmp_path_factory.mktemp("issued")
+
+
+@pytest.fixture(scope="module")
+def documents(place: Path) -> dict[str, Path]:
+    """Release in every way there is."""
+    return issue(place)
+
+
+@pytest.fixture(scope="module")
+def passport(place: Path, documents: dict[str, Path]) -> Path:
+    """Write the passport of a release and return its folder."""
+    arguments = ["passport", str(documents["secret"]), "--key", str(place / "key.pem")]
+    assert main([*arguments, "--out", str(place / "passport")]) == 0
+    return place / "passport"
+
+
+@pytest.fixture(scope="module")
+def run(passport: Path) -> Any:
+    """Return what the script of the passport does."""
+    return script(passport / "verify.py")
+
+
+def places(value: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the way to each value of a document that is neither an object nor a list."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from places(item, (*where, key))
+    else:
+        yield where
+
+
+def code_of(*arguments: object) -> int:
+    """Return the exit code of a command."""
+    try:
+        return main(list(map(str, arguments)))
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+def at(values: Any, where: tuple[Any, ...]) -> Any:
+    for key in where:
+        values = values[key]
+    return values
+
+
+def put(values: Document, where: tuple[Any, ...], value: Any) -> Document:
+    """Return a copy of a document with another value somewhere."""
+    other = copy.deepcopy(values)
+    at(other, where[:-1])[where[-1]] = value
+    return other
+
+
+def other_digit(number: float, rng: np.random.Generator) -> float:
+    """Return a number of which one digit is another."""
+    text = repr(number)
+    digits = [m.start() for m in re.finditer(r"\d", text.partition("e")[0])]
+    while True:
+        spot = int(rng.choice(digits))
+        digit = str((int(text[spot]) + int(rng.integers(1, 10))) % 10)
+        changed: float = json.loads(
+            re.sub(r"^(-?)0+(?=\d)", r"\1", text[:spot] + digit + text[spot + 1 :])
+        )
+        if changed != number:
+            return changed
+
+
+# signatures
+
+
+def test_every_committed_document_bears_the_signature_of_its_ledger(
+    place: Path, documents: dict[str, Path]
+) -> None:
+    """Releases and nights; an outsider rebuilds what is signed in three lines."""
+    owner = open_ledger(place / "ledger.sqlite").signing_key().public_key()
+    for path in documents.values():
+        document = json.loads(path.read_bytes())
+        value = bytes.fromhex(document["signature"].pop("value"))
+        text = b"covdp document " + json.dumps(document, sort_keys=True).encode()
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(document["signature"]["public_key"]))
+        key.verify(value, text)
+        assert key == owner
+        assert "date" not in document["signature"]
+
+
+def test_an_older_document_is_signed_once_with_the_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same bytes whenever it is asked; the history says so; other bytes are refused."""
+    ledger = init_ledger(tmp_path / "ledger.sqlite")
+    ledger.set_budget("tiles", GDP(9.0))
+    with monkeypatch.context() as earlier:
+        earlier.setattr(api, "signed", lambda key, content, date=None: content)
+        old = committed(
+            tmp_path, ledger, "old", 'population = "tiles"\ndataset = "tiles"\nbudget = 1\n'
+        )
+    new = committed(
+        tmp_path, ledger, "new", 'population = "tiles"\ndataset = "tiles"\nbudget = 2\n'
+    )
+    address = ["--ledger", str(tmp_path / "ledger.sqlite")]
+    (tmp_path / "key.pem").write_text(public_text(ledger.signing_key()))
+    assert verified(old, None)[0] == "consistent; signer unknown"
+    texts = []
+    for name in ("once", "twice"):
+        out = tmp_path / f"{name}.json"
+        assert main(["ledger", "sign", str(old), "--out", str(out), *address]) == 0
+        texts.append(out.read_bytes())
+    document = json.loads(texts[0])
+    assert texts[0] == texts[1]
+    assert document["signature"].pop("value")
+    assert document.pop("signature")["date"] > "2020"
+    assert document == json.loads(old.read_bytes())
+    assert verified(tmp_path / "once.json", tmp_path / "key.pem")[0].startswith(
+        "consistent; signed"
+    )
+    lines = [line.text for line in ledger.history("tiles") if line.kind == "note"]
+    assert lines == ["signed the document of run 'monday', which was committed without a signature"]
+    forged = tmp_path / "forged.json"
+    forged.write_bytes(old.read_bytes().replace(b'"tiles"', b'"other"', 1))
+    capsys.readouterr()
+    for path in (forged, new, tmp_path / "once.json", tmp_path):
+        assert (
+            main(["ledger", "sign", str(path), "--out", str(tmp_path / "no.json"), *address]) == 2
+        )
+        assert capsys.readouterr().err.count("\n") == 1
+    assert not (tmp_path / "no.json").exists()
+
+
+def test_readers_take_signed_and_unsigned_documents_alike(
+    place: Path, documents: dict[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Compared, combined, and told apart by nothing but the signature."""
+    names = ("secret", "group")
+    for name in names:
+        (tmp_path / f"{name}.json").write_bytes(dumped(unsigned(documents[name])))
+    for command in ("compare", "combine"):
+        printed = list[str]()
+        for paths in ([documents[name] for name in names], [tmp_path / f"{n}.json" for n in names]):
+            assert main([command, *map(str, paths), "--json"]) == 0
+            printed.append(capsys.readouterr().out)
+        assert "p_value" in printed[0]
+        assert printed[0] == printed[1]
+
+
+# verdicts
+
+
+def test_all_that_ledgers_commit_is_consistent(
+    place: Path, documents: dict[str, Path], run: Any, tmp_path: Path
+) -> None:
+    """Signed, unsigned as before, and with the key; of zCDP, and what Python drew, too."""
+    key = place / "key.pem"
+    for path in documents.values():
+        content = path.read_bytes()
+        assert both(run, content, tmp_path) == ("consistent; signer unknown",) * 2
+        assert both(run, content, tmp_path, key) == ("consistent; signed by this ledger",) * 2
+        assert both(run, dumped(unsigned(path)), tmp_path) == ("consistent; signer unknown",) * 2
+        assert both(run, dumped(unsigned(path)), tmp_path, key) == ("", "")
+    images = next(open_dataset("tiles").chunks(label=0))
+    points, limit = describe(images, "oct5"), domain("oct5", height=28, width=28)
+    for budget in (GDP(0.7), ZCDP(0.3)):
+        drawn, _ = private_mean(
+            points, budget, domain=limit, manifold="spd-log-euclidean", rng=np.random.default_rng(0)
+        )
+        assert both(run, dumped(dict(drawn.to_document())), tmp_path) == (
+            ("consistent; signer unknown",) * 2
+        )
+
+
+def test_sixty_forgeries_are_refused(
+    place: Path, documents: dict[str, Path], run: Any, tmp_path: Path
+) -> None:
+    """One digit of one number, a class, a key, another signature: with the key and without."""
+    rng = np.random.default_rng(61)
+    forged = []
+    for path in (documents["secret"], documents["invariant"], documents["public-night-3"]):
+        values = json.loads(path.read_bytes())
+        numbers = [w for w in places(values) if type(at(values, w)) in (int, float)]
+        for spot in rng.choice(len(numbers), FORGERIES // 3, replace=False):
+            where = numbers[spot]
+            forged.append(put(values, where, other_digit(at(values, where), rng)))
+        signature, name = ("signature", "value"), ("classes", 0, "name")
+        other = json.loads(documents["single"].read_bytes())["signature"]["value"]
+        forged += [put(values, name, "another"), put(values, signature, other)]
+        forged.append(put(values, ("signature", "public_key"), "ab" * 32))
+        forged.append(put(values, ("signature", "date"), "2026-01-01"))
+        forged.append({**values, "unknown": 1})
+        forged.append({k: v for k, v in values.items() if k != "statement"})
+    assert len(forged) > FORGERIES
+    for values in forged:
+        for key in (None, place / "key.pem"):
+            assert both(run, dumped(values), tmp_path, key) == ("", "")
+
+
+def test_a_number_that_follows_from_others_cannot_be_another(
+    documents: dict[str, Path], run: Any, tmp_path: Path
+) -> None:
+    """Where nothing is signed, and where a forger has signed anew."""
+    stranger = init_ledger(tmp_path / "other.sqlite").signing_key()
+    values = unsigned(documents["secret"])
+    mean, cost, account = ("classes", 0), ("classes", 1, "costs", 2), ("account",)
+    follows = [
+        *((*mean, name) for name in ("mu", "rho", "label", "name", "manifold")),
+        *((*mean, "point", 2, 2), (*mean, "coordinates", 3), (*mean, "n")),
+        *((*mean, "observed", name) for name in ("n", "sigma")),
+        *((*cost, name) for name in ("rho", "sigma", "sensitivity")),
+        *((*account, name) for name in ("spent", "left", "total", "delta", "charged")),
+        *((*account, f"epsilon_{name}") for name in ("spent", "left", "total")),
+        *(("settings", name) for name in ("budget", "definition", "manifold", "total", "noise")),
+    ]
+    texts = {"Guarantee": "0.4-GDP", "Implies": "(2.1, 10⁻⁵)-DP: …"}
+    texts |= {"In plain words": "this has at most 62.3 % success, guessing 50 %"}
+    texts |= {"One more or one fewer": "at 0.353554-GDP: at most 58.7 % success"}
+    forged = [(title, [title, text]) for title, text in texts.items()]
+    titles = [title for title, _ in values["statement"]]
+    changed = [put(values, ("statement", titles.index(title)), row) for title, row in forged]
+    for where in follows:
+        old = at(values, where)
+        other = f"{old}x" if isinstance(old, str) else old + 1 if type(old) is int else 1.01 * old
+        changed.append(put(values, where, other))
+    night = unsigned(documents["secret-night-3"])
+    window = ("classes", 0, "windows", 0, "point", 1, 1)
+    changed += [
+        put(night, where, at(night, where) + 1)
+        for where in (("coefficient_norm",), window, ("horizon",))
+    ]
+    for other in changed:
+        assert both(run, dumped(other), tmp_path) == ("", "")
+        assert both(run, signed(stranger, dumped(other)), tmp_path) == ("", "")
+
+
+def test_who_signed_is_known_by_the_key_alone(
+    place: Path, documents: dict[str, Path], run: Any, tmp_path: Path
+) -> None:
+    """Whoever signs a document anew passes without a key and not with one; no key is no key."""
+    stranger = init_ledger(tmp_path / "other.sqlite").signing_key()
+    theirs = signed(stranger, dumped(unsigned(documents["secret"])))
+    assert both(run, theirs, tmp_path) == ("consistent; signer unknown",) * 2
+    assert both(run, theirs, tmp_path, place / "key.pem") == ("", "")
+    content, empty, text = documents["secret"].read_bytes(), tmp_path / "empty", tmp_path / "text"
+    empty.touch()
+    text.write_text(
+        "fingerprint aaaa\n-----BEGIN PUBLIC KEY-----\nnone\n-----END PUBLIC KEY-----\n"
+    )
+    other = tmp_path / "other.pem"
+    other.write_text(public_text(stranger))
+    for key in (empty, text, other):
+        assert both(run, content, tmp_path, key) == ("", "")
+
+
+def test_both_verdicts_are_one_on_whatever_stands_in_a_document(
+    documents: dict[str, Path], run: Any, tmp_path: Path
+) -> None:
+    """No number, another type, nothing there, a field twice: on every place of form in turn."""
+    for name in ("secret", "secret-night-3"):
+        values = unsigned(documents[name])
+        values["settings"]["window"] = [1.0, 2.0]
+        values["classes"], values["settings"]["classes"] = (
+            part["classes"][:1] for part in (values, values["settings"])
+        )
+        seen, refused = set[str](), 0
+        for where in places(values):
+            shape = re.sub(r"\b\d+\b", "*", ".".join(map(str, where)))
+            if shape in seen:
+                continue
+            marked = json.dumps(put(values, where, "\0mark"))
+            for other in NO_VALUES[len(seen) % 3 :: 3]:  # over all places each of them
+                content = marked.replace(json.dumps("\0mark"), other).encode()
+                ours, theirs = both(run, content, tmp_path)
+                assert ours == theirs, (where, other)
+                refused += not ours
+            seen.add(shape)
+            if isinstance(where[-1], str):
+                less = copy.deepcopy(values)
+                del at(less, where[:-1])[where[-1]]
+                ours, theirs = both(run, dumped(less), tmp_path)
+                assert ours == theirs, where
+        assert refused > 2 * len(seen)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"{", b"[]", b"1", b'"text"', b"null", b"{}", b'{"night": 1}', b"\xff\xfe\x00"),
+        *(b"[" * 100_000, b'{"settings": {}, "settings": {}}', b'{"a": 1e999}', b'{"a": NaN}'),
+    ],
+)
+def test_what_is_no_document_is_refused_in_a_line(
+    content: bytes,
+    run: Any,
+    passport: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 4 of both, and one line."""
+    path = tmp_path / "other.json"
+    path.write_bytes(content)
+    assert both(run, content, tmp_path) == ("", "")
+    assert code_of("verify", path) == 4
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_commands_and_script_end_alike(
+    place: Path,
+    documents: dict[str, Path],
+    passport: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As processes: exit code 0 with the verdict first, 4 with one line, of files that are not."""
+    whole = documents["secret"].read_bytes()
+    cut, twice = tmp_path / "cut.json", tmp_path / "twice.json"
+    cut.write_bytes(whole[:-100])
+    twice.write_bytes(whole.replace(b'{"account"', b'{"title": "a", "account"', 1))
+    cases = [
+        ([documents["secret"]], 0),
+        ([documents["secret"], place / "key.pem"], 0),
+        ([documents["secret"], documents["single"]], 4),
+        *(
+            ([path], 4)
+            for path in (cut, twice, passport / "dcat.jsonld", tmp_path, tmp_path / "no")
+        ),
+    ]
+    for files, code in cases:
+        ours = code_of("verify", files[0], *(f"--key={file}" for file in files[1:]))
+        said = capsys.readouterr()
+        command = [sys.executable, passport / "verify.py", *files]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert ours == done.returncode == code, files
+        if code:
+            assert said.out == done.stdout == ""
+            assert said.err.count("\n") == done.stderr.count("\n") == 1
+            assert said.err.removeprefix("covdp: ") == done.stderr or files[0] in (tmp_path, cut)
+        else:
+            assert said.out.split("\n")[0] == done.stdout.split("\n")[0]
+    assert code_of("passport", cut, "--out", tmp_path / "none") == 4
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_script_computes_what_covdp_computes(documents: dict[str, Path]) -> None:
+    """ε, success of the best test and sizes of regions, to 1e-12."""
+    for mu in (0.01, 0.1, 0.5, 1.0, 5.0, 40.0):
+        for delta in (1e-5, 1e-9, 0.01):
+            ours = [epsilon_of(GDP(mu), delta), epsilon_of(ZCDP(mu), delta)]
+            theirs = [module._epsilon(2, mu, delta), module._epsilon(1, mu, delta)]
+            assert theirs == pytest.approx(ours, rel=1e-12, abs=1e-300)
+    for name in ("public", "public-night-3", "secret-night-3"):
+        values = json.loads(documents[name].read_bytes())
+        for row in values["classes"]:
+            where = region(row)
+            size = where.noise_radius if name == "public" else where.radius
+            assert module._radius(row) == pytest.approx(size, rel=1e-12)
+    assert best_test(GDP(0.5), True) == "62.4"
+
+
+def test_the_script_is_a_page_that_needs_nothing_of_covdp(passport: Path) -> None:
+    """At most 150 lines; NumPy, cryptography and what Python has."""
+    text = (passport / "verify.py").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    names = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add((node.module or "").split(".")[0])
+    assert names - set(sys.stdlib_module_names) == {"numpy", "cryptography"}
+
+
+# records
+
+
+@pytest.fixture(scope="module")
+def folders(place: Path, documents: dict[str, Path]) -> dict[str, Path]:
+    """Write the passport of each document and return their folders."""
+    for name, path in documents.items():
+        assert main(["passport", str(path), "--out", str(place / "of" / name), "--quiet"]) == 0
+    return {name: place / "of" / name for name in documents}
+
+
+def test_croissant_is_read_with_its_rows(
+    folders: dict[str, Path], documents: dict[str, Path]
+) -> None:
+    """By mlcroissant, without an error; it lacks only what the release does not say."""
+    mlcroissant = pytest.importorskip("mlcroissant")
+    for name, folder in folders.items():
+        read = mlcroissant.Dataset(str(folder / "croissant.json"))
+        issues = read.metadata.ctx.issues
+        assert not issues.errors
+        lacking = {
+            re.findall(r'"https?://\S+/(\w+)" is recommended', one)[0] for one in issues.warnings
+        }
+        assert lacking == {"citeAs", "datePublished", "license"}
+        rows = [(row["classes/name"].decode(), row["classes/n"]) for row in read.records("classes")]
+        values = json.loads(documents[name].read_bytes())
+        assert rows == [(row["name"], row["n"]) for row in values["classes"]]
+
+
+def test_dcat_passes_but_for_what_is_left_empty(folders: dict[str, Path]) -> None:
+    """By pySHACL, with the fields that HealthDCAT-AP wants of data that are not public."""
+    pyshacl, rdflib = pytest.importorskip("pyshacl"), pytest.importorskip("rdflib")
+    from covdp.addons.partners.passport.folder import EMPTY
+
+    wanted = rdflib.Graph().parse(Path(__file__).with_name("healthdcat.ttl"))
+    result = rdflib.URIRef("http://www.w3.org/ns/shacl#resultPath")
+    for folder in folders.values():
+        graph = rdflib.Graph().parse(folder / "dcat.jsonld", publicID="urn:passport")
+        _, report, _ = pyshacl.validate(graph, shacl_graph=wanted)
+        names = {
+            graph.namespace_manager.normalizeUri(path) for path in report.objects(None, result)
+        }
+        names = {
+            name.strip("<>").replace("http://data.europa.eu/r5r/", "dcatap:") for name in names
+        }
+        names = {name.replace("dcterms:", "dct:") for name in names}
+        assert names
+        assert names <= set(EMPTY["dcat.jsonld"])
+        assert all(name in (folder / "dcat.jsonld").read_text() for name in EMPTY["dcat.jsonld"])
+
+
+def test_the_registry_takes_the_entry_but_for_what_is_left_empty(folders: dict[str, Path]) -> None:
+    """Fields, choices and required ones as the registry's schema has them."""
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads(Path(__file__).with_name("registry.json").read_text())
+    judge = jsonschema.Draft7Validator(schema, format_checker=jsonschema.FormatChecker())
+    for folder in folders.values():
+        entry = json.loads((folder / "registry.json").read_text())
+        faults = [".".join(map(str, error.path)) for error in judge.iter_errors(entry)]
+        assert faults == ["deployment.basic.publication_date"]
+        assert "publication_date" in entry["deployment"]["administrative"]["notes"]
+
+
+def test_the_sheet_is_one_page_that_answers(
+    browser: Any, folders: dict[str, Path], documents: dict[str, Path], tmp_path: Path
+) -> None:
+    """Who, what, how many, how protected, how checked: on one side of A4 in print."""
+    pypdf = pytest.importorskip("pypdf")
+    window = browser.new_page(viewport={"width": 688, "height": 980})
+    for name, folder in folders.items():
+        window.goto((folder / "checker.html").as_uri())
+        window.emulate_media(media="print")
+        window.pdf(path=tmp_path / "sheet.pdf", prefer_css_page_size=True)
+        pages = pypdf.PdfReader(tmp_path / "sheet.pdf").pages
+        assert len(pages) == 1, name
+        text = " ".join(window.inner_text("body").split())
+        values = json.loads(documents[name].read_bytes())
+        said = dict(values["statement"])
+        assert values["settings"]["population"] in text
+        assert said["Guarantee"] in text
+        assert "Consistent; signer unknown." in text
+        success = re.search(r"[\d.]+ % success", said["In plain words"])
+        assert success
+        assert f"{success[0].split()[0]} of 100" in text
+        assert all(row["name"] in text for row in values["classes"])
+        total = values["settings"].get("total") or sum(
+            row.get("n_so_far", row["n"]) for row in values["classes"]
+        )
+        assert f"{total:,} {values['settings']['unit']}s" in text
+        assert ("protects nobody" in text) == ("night" in name)  # at a budget of 10
+    window.close()

@@ -5,18 +5,16 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from covdp.addons.partners.foreign import DOCUMENT_BYTES
 from covdp.addons.partners.passport.rules import document_rules
 from covdp.addons.partners.passport.verify import verify
 from covdp.errors import one_line
 from covdp.files import read_regular
 from covdp.schema import first_fault, model_of
 
-MOST_BYTES = 1 << 26
-"""Bytes of the largest document that is read; a class of `grid11` takes 300,000."""
-
 
 class UnverifiedError(Exception):
-    """What does not hold of a document, in one line."""
+    """Fault of a document, in one line."""
 
 
 def verified(path: Path, key: Path | None) -> tuple[str, dict[str, float]]:
@@ -35,7 +33,7 @@ def verified(path: Path, key: Path | None) -> tuple[str, dict[str, float]]:
         The first that does not hold; also whatever a forged document makes fail.
     """
     try:
-        content, *keys = (read_regular(file, MOST_BYTES) for file in (path, key) if file)
+        content, *keys = (read_regular(file, DOCUMENT_BYTES) for file in (path, key) if file)
         verdict = verify(content, keys[0] if keys else None, document_rules())
         values = json.loads(content)
         model_of(values).model_validate(values)

@@ -29,11 +29,11 @@ def passport(
 ) -> None:
     """Write what others need who receive a release: records for catalogues, a sheet, a script.
 
-    `croissant.json` for machine learning, `dcat.jsonld` for a catalogue of health data,
-    `registry.json` for the registry of deployments of differential privacy, `checker.html` for
-    whoever checks what leaves, on one printed page, and `verify.py`, which checks the document with
-    NumPy and cryptography alone. Nothing is in them that the document does not say; the fields that
-    are left empty are named. Exit code 4 says that something does not hold of the document.
+    `croissant.json` is for machine learning, `dcat.jsonld` for a catalogue of health data, and
+    `registry.json` for the registry of deployments of differential privacy. `checker.html` is one
+    printed page for whoever checks what leaves. `verify.py` checks the document with NumPy and
+    cryptography alone. Nothing is in them that the document does not say. Fields that are left
+    empty are named. Exit code 4 says that something does not hold of the document.
 
     ```
     covdp passport results/release/pneumonia-2026-11-23.json --out passport

@@ -36,7 +36,9 @@ EMPTY = {
 
 
 def write_passport(path: Path, key: Path | None, out: Path) -> dict[str, Path]:
-    """Write the passport of a document that holds, and return its files by their names.
+    """Write the passport of a document, and return its files by their names.
+
+    Where something does not hold of the document, `verified` says so and nothing is written.
 
     Parameters
     ----------
@@ -47,10 +49,10 @@ def write_passport(path: Path, key: Path | None, out: Path) -> dict[str, Path]:
     out : Path
         Folder of the passport.
 
-    Raises
-    ------
-    UnverifiedError
-        Something does not hold of the document: nothing is written.
+    Returns
+    -------
+    dict of str to Path
+        The document, three records, the sheet and the script.
     """
     verdict, radii = verified(path, key)
     content = path.read_bytes()

@@ -65,7 +65,7 @@ def _epsilon(power: int, x: float, delta: float) -> float:  # of x-GDP or x-zCDP
     k = _least(lambda k: x * k * k + math.log1p(k) >= -goal)  # of the best Rényi order 1 + k
     return x * (1.0 + k) - math.log1p(1.0 / k) - (math.log1p(k) + goal) / k
 def _matrix(c: Any, manifold: str) -> Any:  # of coordinates at the identity
-    k, factor = (math.isqrt(8 * len(c) + 1) - 1) // 2, manifold == "spd-log-cholesky"
+    k, factor = (math.isqrt(8 * len(c) + 1) - 1) // 2, "cholesky" in manifold
     full = np.diag(np.exp(c[:k]) if factor else c[:k])
     places = np.tril_indices(k, -1) if factor else np.triu_indices(k, 1)
     full[places] = np.divide(c[k:], 1.0 if factor else math.sqrt(2.0))

@@ -37,7 +37,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import cycle
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +79,7 @@ from covdp.mean.release import (
 )
 from covdp.mean.sensitivity import step_sensitivity
 from covdp.mean.sums import Clipping, Parts, Sized, clipped_means, sizes_beside_odd
-from covdp.mechanisms.noise import FloatNoise, Noise, check_scale
+from covdp.mechanisms.noise import CollectiveNoise, FloatNoise, Noise, check_scale
 from covdp.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
 
 T = TypeVar("T")
@@ -173,6 +173,7 @@ class _Draws:
         centres = self.centres()
         counts = ends = np.zeros((1, len(prior.edges) + 1), np.int64)
         odd = self.odd(self.points, centres)[:, : None if self.may_cut else 0]
+        centres, odd, far = self.agreed(centres=centres, odd=odd, far=far)
         for records, size in self.around(centres):
             size = sizes_beside_odd(records, size, centres, odd, prior.edges[-1])
             counts = counts + shell_counts(size, prior.edges)
@@ -182,6 +183,19 @@ class _Draws:
             counts = np.where(far[:, None], ends, counts)
         released = self.release(step, list(counts / (divisor * SQRT2)))
         return np.array(released) * (SQRT2 * divisor)
+
+    def agreed(self, **own: NDArray[Any]) -> list[NDArray[Any]]:
+        """Return the parameters of a step, and move to the points, as all curators have them."""
+        if len(self.noise) == 1 and isinstance(source := self.noise[0], CollectiveNoise):
+            found = source.agree({**own, "points": self.points})
+            self.points = found["points"]
+            return [found[name] for name in own]
+        return list(own.values())
+
+    def agreed_clipping(self, to: Clipping) -> Clipping:
+        """Return maps of records to vectors as all curators have them."""
+        arrays = {name: value for name, value in to._asdict().items() if name != "lines"}
+        return to._replace(**dict(zip(arrays, self.agreed(**arrays), strict=True)))
 
     def odd(self, points: Point, centres: FloatArray) -> FloatArray:
         """Return the way from the centres to odd pictures, (r, m, d), in the axes at points."""
@@ -295,7 +309,7 @@ class _Draws:
 
     def move(self, step: int, radius: FloatArray) -> None:
         """Move the centres to the noised mean of records clipped to balls around them."""
-        to = ball(*self.centred(radius))
+        to = self.agreed_clipping(ball(*self.centred(radius)))
         released = np.array(self.means(step, self.vectors(to, paired=self.bent)))
         self.put(self.seen(step, released, to, clipped=np.zeros(1), clipped_noise=np.zeros(1)))
         self.middle = self.points
@@ -525,6 +539,7 @@ def _last(
         reach, centres = some.centred(radius[rows])
         odd, model = some.odd(some.points, centres), some.model
         to = clipping(reach, centres, odd, model.frame.lines, model.prior)
+        to = some.agreed_clipping(to)
         own = some.vectors(to, paired=source.plan.moment or some.bent)
         vectors |= {r: own[k % len(own)] for k, r in enumerate(rows.tolist())}
         parts.append((rows, some, to))

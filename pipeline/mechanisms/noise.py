@@ -16,12 +16,14 @@ d coordinates and any σ of `SIGMA_RANGE`. What OpenDP certifies is zCDP, ρ = (
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+
+from numpy.typing import NDArray
 
 from covdp.arrays import FloatArray
 from covdp.errors import PrivacyError
@@ -54,6 +56,20 @@ class Noise(Protocol):
 
     def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
         """Add noise of standard deviation σ per coordinate to a vector of sensitivity Δ."""
+
+
+@runtime_checkable
+class CollectiveNoise(Noise, Protocol):
+    """A source that several curators call in step: each adds a share, and the total is opened."""
+
+    def agree(self, parameters: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """Return the public parameters of a step that all curators use, in place of one's own.
+
+        Parameters
+        ----------
+        parameters : mapping of str to array
+            Parameters as they were computed here; those of others may differ in last bits.
+        """
 
 
 @dataclass(frozen=True)
@@ -145,6 +161,22 @@ def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> N
     return NoisyVector(noisy, _certified(len(values), float(sigma), float(sensitivity)))
 
 
+def integer_gaussian(whole: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    """Return whole numbers plus a discrete Gaussian of parameter `scale`, by OpenDP, exactly.
+
+    The entropy is the operating system's. Its probabilities are those of exp(−x²/(2·scale²)).
+
+    Parameters
+    ----------
+    whole : array of int64, shape (d,)
+        Numbers that stay far from the ends of 64 bits with the noise.
+    scale : float
+        Parameter s of the discrete Gaussian, whose variance is at most s².
+    """
+    drawn = _on_integers(len(whole), float(scale))(whole.tolist())
+    return np.array(drawn, dtype=np.int64)
+
+
 def check_scale(sigma: float) -> None:
     """Raise `PrivacyError` unless σ is in `SIGMA_RANGE`.
 
@@ -171,6 +203,19 @@ def _measurement(dim: int, sigma: float) -> Any:
     enable_features("contrib")
     domain = vector_domain(atom_domain(T=float, nan=False), size=dim)
     return make_gaussian(domain, l2_distance(T=float), scale=sigma)
+
+
+@lru_cache(maxsize=64)
+def _on_integers(dim: int, scale: float) -> Any:
+    """Build OpenDP's Gaussian on ℤ^dim."""
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_gaussian
+    from opendp.metrics import l2_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    domain = vector_domain(atom_domain(T="i64"), size=dim)
+    return make_gaussian(domain, l2_distance(T=float), scale=scale)
 
 
 @lru_cache(maxsize=256)

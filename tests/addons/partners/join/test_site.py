@@ -1,0 +1,272 @@
+"""Joint releases without a network: what is opened, what a server sees, what is refused.
+
+Statistical tests are seeded where they can be; the noise of shares is not, and each states how
+often it raises a false alarm.
+"""
+
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from scipy import stats
+
+from covdp import GDP, MANIFOLDS, describe, domain, frechet_mean, open_dataset
+from covdp.addons.partners.join import shares
+from covdp.addons.partners.join.journal import open_journal, packed, unpacked
+from covdp.addons.partners.join.shares import JointNoise, Share, check_room, share_of
+from covdp.addons.partners.join.site import Site
+from covdp.errors import ConfigError, LedgerError, PrivacyError
+from covdp.mean import Release, mean
+from covdp.mean.sums import PER_UNIT
+from tests.addons.partners.join.hub import Hub, Killed, together
+
+NAMES = ("north", "south", "west")
+BOUND = domain("oct5", height=28, width=28)
+SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
+POINTS = describe(next(open_dataset("tiles").chunks(label=0)), "oct5")[:600]
+PARTS = dict(zip(NAMES, np.split(POINTS, [100, 350]), strict=True))
+
+
+def draw(site: Site, *, mu: float = 1.0, colluders: int = 1, stop: int | None = None) -> Release:
+    """Return the joint mean at a hospital of its part of the records."""
+    own = PARTS[site.name]
+    total = site.count(len(own))
+    many = len(site.hospitals)
+    noise = JointNoise(many, colluders, total, site)
+    if stop is not None:
+        before = site.opened
+
+        def opened(step: int, share: Share) -> Any:
+            if step == stop and site.name == "south":
+                raise Killed
+            return before(step, share)
+
+        site.opened = opened  # type: ignore[method-assign]
+    budget = GDP(mu * math.sqrt((many - colluders) / many))
+    return mean(own, budget, domain=BOUND, manifold=SPACE, plan="auto", noise=noise, total=total)
+
+
+def test_all_hospitals_end_with_the_same_release(tmp_path: Path) -> None:
+    """It is as near the mean of all as noise of its size allows, and its ρ is that of μ."""
+    results, _ = together(draw, tmp_path)
+    first = results["north"]
+    for name in NAMES:
+        np.testing.assert_array_equal(results[name].outputs, first.outputs)
+        assert results[name].rhos.sum() == pytest.approx(0.5, rel=1e-9)
+    true = frechet_mean(POINTS, SPACE).point
+    assert SPACE.dist(true, first.point) < 5.0 * first.predicted_error[0]
+
+
+def test_what_is_opened_is_the_sum_of_whole_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the last bit, of numbers near the ends of the lattice too."""
+    drawn = dict[tuple[str, int], list[int]]()
+    rng = np.random.default_rng(0)
+    sums = {name: rng.integers(-(2**60), 2**60, 40) for name in NAMES}
+
+    def work(site: Site) -> list[list[int]]:
+        found = []
+        for step in (1, 2, 3):
+            total = site.opened(step, Share(sums[site.name], 2.0**41))
+            noised = site.journal.read("share", step)
+            assert noised is not None
+            drawn[site.name, step] = np.frombuffer(noised, "<i8").tolist()
+            found.append(total.view(np.int64).tolist())
+        return found
+
+    results, _ = together(work, tmp_path)
+    for step in (1, 2, 3):
+        exact = [sum(column) for column in zip(*(drawn[n, step] for n in NAMES), strict=True)]
+        assert all(results[name][step - 1] == exact for name in NAMES)
+
+
+def test_a_server_sees_uniform_words(tmp_path: Path) -> None:
+    """Bytes of 12,000 masked words: a χ² test and one of serial pairs, p above 1e-6 each."""
+    same = np.zeros(2000, np.int64)
+
+    def work(site: Site) -> None:
+        for step in (1, 2):
+            site.opened(step, Share(same, 2.0**35))
+
+    _, hub = together(work, tmp_path)
+    words = [said for kind, by in hub.seen if kind.startswith("step") for said in by.values()]
+    octets = np.frombuffer(b"".join(words), np.uint8)
+    assert len(octets) == 8 * 12_000
+    assert stats.chisquare(np.bincount(octets, minlength=256)).pvalue > 1e-6
+    bits = np.unpackbits(octets).astype(float)
+    pairs = float(np.corrcoef(bits[:-8], bits[8:])[0, 1]) * math.sqrt(len(bits))
+    assert abs(pairs) < 5.0
+
+
+def test_noise_of_a_total_is_that_of_all_hospitals(tmp_path: Path) -> None:
+    """Its standard deviation is σ within 4 standard errors: a false alarm in 16,000 runs."""
+    sigma, count = 2.0, 4000
+
+    def work(site: Site) -> Any:
+        noise = JointNoise(3, 1, 1000, site)
+        return noise(np.zeros(count), sigma, 1.0)
+
+    results, _ = together(work, tmp_path)
+    found = results["north"].vector.std()
+    assert abs(found / sigma - 1.0) < 4.0 / math.sqrt(2.0 * count)
+    assert stats.kstest(results["north"].vector / sigma, "norm").pvalue > 1e-5
+    assert results["north"].rho == pytest.approx(3 / 2 / (2 * sigma**2), rel=1e-9)
+
+
+@pytest.mark.parametrize(("many", "colluders"), [(2, 0), (2, 1), (3, 1), (5, 1), (10, 1), (10, 4)])
+def test_shares_keep_the_promise_against_those_who_know_some(many: int, colluders: int) -> None:
+    """What is left of the noise without t shares is at least what ρ says, rounding included."""
+    for sigma, delta, dim in itertools.product((0.3, 2.0, 500.0), (1.0, 1.0 + 1e-9), (8, 200)):
+        scale, rho = share_of(sigma, delta, dim, hospitals=many, colluders=colluders)
+        moved = delta * PER_UNIT + math.sqrt(dim)
+        assert rho >= moved**2 / (2.0 * (many - colluders) * scale**2)
+        assert scale * math.sqrt(many) >= sigma * PER_UNIT * moved / (delta * PER_UNIT)
+        budget = delta**2 / (2.0 * sigma**2) * many / (many - colluders)
+        assert rho <= budget * (1.0 + 1e-11)
+
+
+@pytest.mark.parametrize("stop", [1, 3, 5])
+def test_a_hospital_that_is_killed_goes_on_without_new_noise(tmp_path: Path, stop: int) -> None:
+    """Each step that was opened is what it was, and no share is drawn twice."""
+    together(lambda site: draw(site, stop=stop), tmp_path)
+    before = {name: (tmp_path / f"{name}.jsonl").read_text().splitlines() for name in NAMES}
+    results, _ = together(draw, tmp_path)
+    for name in NAMES:
+        after = (tmp_path / f"{name}.jsonl").read_text().splitlines()
+        assert after[: len(before[name])] == before[name]
+        np.testing.assert_array_equal(results[name].outputs, results["north"].outputs)
+    again, _ = together(draw, tmp_path)
+    np.testing.assert_array_equal(again["west"].outputs, results["west"].outputs)
+    final = {name: (tmp_path / f"{name}.jsonl").read_text().splitlines() for name in NAMES}
+    assert all(len(lines) == len(set(lines)) for lines in final.values())
+
+
+def lying(kind: str, change: Any) -> Hub:
+    """Return a server that tells the west another answer in a turn."""
+
+    def lie(turn: str, name: str, answer: Any) -> Any:
+        return change(answer) if turn == kind and name == "west" else answer
+
+    return Hub(NAMES, lie)
+
+
+def other_parameters(**changes: Any) -> Any:
+    """Return a change of what the leading hospital is said to have sent."""
+
+    def change(answer: dict[str, bytes]) -> dict[str, bytes]:
+        said = answer["north"]
+        arrays = unpacked(said[64:])
+        return {**answer, "north": said[:64] + packed({**arrays, **changes})}
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("hub", "told"),
+    [
+        (
+            lying("hello", lambda said: {k: v for k, v in said.items() if k != "south"}),
+            "the terms are of",
+        ),
+        (lying("hello", lambda said: {**said, "south": said["north"]}), "the key of south is not"),
+        (lying("hello", lambda said: {**said, "south": b"{}"}), "did not say who it is"),
+        (lying("transcript", lambda said: {**said, "south": bytes(64)}), "has not its signature"),
+        (lying("parameters 1", other_parameters(radius=np.array([9.0]))), "has not its signature"),
+        (lying("count", lambda words: bytes(8)), "start the job anew"),
+        (lying("step 2", lambda words: words[:-1]), "total of step 2 is damaged"),
+        (lying("step 5", lambda words: words[8:] + words[:8]), "were told other totals"),
+    ],
+    ids=["absent", "key", "hello", "signature", "parameters", "count", "short", "other total"],
+)
+def test_what_a_server_says_falsely_opens_nothing_more(hub: Hub, told: str, tmp_path: Path) -> None:
+    """The hospital that is lied to says so in one line."""
+
+    def work(site: Site) -> bytes:
+        return site.end(draw(site).outputs.tobytes())
+
+    results, _ = together(work, tmp_path, hub=hub)
+    assert isinstance(results["west"], ConfigError)
+    assert told in str(results["west"])
+    assert "\n" not in str(results["west"])
+
+
+@pytest.mark.parametrize("who", ["terms", "key"])
+def test_another_study_or_another_key_is_refused(who: str, tmp_path: Path) -> None:
+    """Before any word of the images leaves."""
+    terms = {"west": b"others"} if who == "terms" else None
+    keys = {"west": Ed25519PrivateKey.generate()} if who == "key" else None
+    results, hub = together(draw, tmp_path, terms=terms, keys=keys)
+    assert any(isinstance(found, ConfigError) for found in results.values())
+    assert {kind for kind, _ in hub.seen} <= {"hello", "transcript"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"radius": np.array([np.nan])}, "not finite"),
+        ({"radius": np.array([0.0])}, "reaches that are not positive"),
+        ({"unit": np.array([1e-3])}, "unit below twice the radius"),
+        ({"centre": np.zeros((1, 3))}, "of other shapes"),
+    ],
+    ids=["nan", "zero", "unit", "shape"],
+)
+def test_parameters_out_of_range_are_refused(
+    changes: dict[str, Any], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the leading hospital itself has signed them."""
+    agreed = Site.agreed
+
+    def lead(site: Site, step: int, parameters: Any) -> Any:
+        if site.name != "north":
+            return agreed(site, step, parameters)
+        agreed(site, step, parameters | {k: v for k, v in changes.items() if k in parameters})
+        return parameters
+
+    monkeypatch.setattr(Site, "agreed", lead)
+    results, hub = together(draw, tmp_path)
+    faults = {str(found) for found in results.values() if isinstance(found, ConfigError)}
+    assert len(faults) == 1  # of the first that sees it; the others hear no more
+    assert told in faults.pop()
+    assert not any(kind.startswith("step") for kind, _ in hub.seen)
+
+
+def test_a_mask_is_put_on_one_sum_only(tmp_path: Path) -> None:
+    """The difference of two would tell both."""
+
+    def work(site: Site) -> None:
+        site.masks.put_on(1, np.arange(3, dtype=np.uint64))
+        with pytest.raises(PrivacyError, match="one sum only"):
+            site.masks.put_on(1, np.arange(1, 4, dtype=np.uint64))
+
+    results, _ = together(work, tmp_path)
+    assert set(results.values()) == {None}
+
+
+def test_a_journal_that_is_damaged_ends_the_study(tmp_path: Path) -> None:
+    """A short last line is that of a power cut, and goes; another is a fault."""
+    together(draw, tmp_path)
+    path = tmp_path / "west.jsonl"
+    text = path.read_text()
+    path.write_text(text + '{"kind": "sha')
+    results, _ = together(draw, tmp_path)
+    assert isinstance(results["west"], Release)
+    assert path.read_text() == text
+    path.write_text("x" + text)
+    with pytest.raises(LedgerError, match="lost or damaged; the study has ended"):
+        open_journal(path)
+
+
+def test_words_that_do_not_fit_are_refused() -> None:
+    """Of too many records, or with noise too wide."""
+    check_room(1 << 22, 2.0**50)
+    for total, noise in (((1 << 22) + 1, 1.0), (1 << 20, 2.0**59)):
+        with pytest.raises(PrivacyError, match="do not fit into 64 bits"):
+            check_room(total, noise)
+    with pytest.raises(PrivacyError, match="cannot be shared"):
+        share_of(1e-6, 1.0, 5, hospitals=3, colluders=1)
+    assert shares.LEAST_SCALE == 2.0**30

@@ -395,6 +395,11 @@ class Document(BaseModel):
         return None
 
     @property
+    def others(self) -> Sequence[str]:
+        """Names of the other hospitals that released it together with this one."""
+        return ()
+
+    @property
     def paid(self) -> AccountPart:
         """The account right after the charge.
 

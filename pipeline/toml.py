@@ -41,12 +41,18 @@ class Record(BaseModel):
         return cls
 
 
-KIND_KEYS = {"experiment": {"mechanisms"}, "config": {"population"}, "card": {"kind", "classes"}}
+KIND_KEYS = {
+    "experiment": {"mechanisms"},
+    "config": {"population"},
+    "card": {"kind", "classes"},
+    "study": {"hospitals", "colluders"},
+}
 """Keys that a file of each kind has, and one of the kinds after it has not."""
 WAYS = {
     "experiment": "`covdp run --config` and `covdp reproduce` take it",
     "config": "`covdp plan`, `release` and `serve` take it after --config",
     "card": "`covdp start` makes the config of a release from it",
+    "study": "`covdp join approve` and `covdp join run` take it",
 }
 """Commands that take each kind of file."""
 
@@ -136,6 +142,7 @@ def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
         if other == what or KIND_KEYS[what] & fields.keys():
             return fields
         names = {"card": "the card of a dataset", "config": "the config of a release"}
+        names |= {"study": "the terms of a joint study"}
         is_a, asked = (names.get(kind, f"an {kind}") for kind in (other, what))
         raise fault(f"{path} is {is_a}, and not {asked}: {WAYS[other]}")
     raise fault(f"the {what} {path} is not valid TOML: {place}")  # outside: no cause to quote

@@ -24,6 +24,7 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
         "export": "covdp.addons.partners.commands:export",
         "passport": "covdp.addons.partners.passport.commands:passport",
         "verify": "covdp.addons.partners.passport.commands:verify",
+        "join": "covdp.addons.partners.join.commands:book",
         "audit": "covdp.addons.audit.commands:audit",
     },
     "dataset_kinds": {
@@ -31,7 +32,10 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
         "dicom": "covdp.addons.hospital.dicom.files:DICOM",
         "nifti": "covdp.addons.hospital.nifti:NIFTI_KIND",
     },
-    "documents": {"night": "covdp.addons.nights.schema:NightDocument"},
+    "documents": {
+        "night": "covdp.addons.nights.schema:NightDocument",
+        "joint": "covdp.addons.partners.join.schema:JointDocument",
+    },
     "entries": {"certainty": "covdp.addons.nights.schema:StreamEntry"},
     "descriptors": {"vol7": "covdp.addons.hospital.volumes:VOL7"},
     "estimators": {
@@ -41,6 +45,8 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
     "events": {
         "stream": "covdp.addons.nights.account:add_stream",
         "night": "covdp.addons.nights.account:add_night",
+        "share": "covdp.addons.partners.join.account:add_share",
+        "withdrawal": "covdp.addons.partners.join.account:add_withdrawal",
     },
     "experiment_kinds": {
         "timing": "covdp.addons.papers.timing:TIMING",

@@ -113,7 +113,7 @@ COMMANDS = Registry[Callable[..., None]](
 """Name → what it does, imported when it is asked for."""
 HELP = {
     "Begin": "run card start",
-    "On private images": "check plan release serve ledger status describe",
+    "On private images": "check plan release join serve ledger status describe",
     "On releases": "history compare combine match harmonise export verify passport schema",
     "On public images": "reproduce report audit",
     "What there is": "datasets descriptors mechanisms",
@@ -147,15 +147,11 @@ def import_all() -> None:
 
 
 def _add(name: str, group: Group, place: int) -> None:
-    """Register a command; an add-on's is imported when it is asked for."""
-    app.command(
-        COMMANDS.address(name) or COMMANDS[name],
-        name=name,
-        group=group,
-        sort_key=place,
-        help_epilogue="",
-        help_format="markdown",
-    )
+    """Register a command, or a book of several; an add-on's is imported when it is asked for."""
+    address = COMMANDS.address(name)
+    of_one = {"help_epilogue": "", "help_format": "markdown"}
+    options = {} if address and address.endswith(":book") else of_one
+    app.command(address or COMMANDS[name], name=name, group=group, sort_key=place, **options)
 
 
 _register()

@@ -30,7 +30,8 @@ drawn (timing is not covered).
 *Why budgets cannot be overspent.* A ledger has one writer at a time: ``BEGIN IMMEDIATE`` in SQLite,
 an advisory lock taken first in PostgreSQL, at an isolation level where statements after it see all
 that was committed. Under it, a charge is inserted only when the exact composition of all charges
-with the new one, rounded up, fits the total. Refunds do not exist.
+with the new one, rounded up, fits the total. Nothing is given back, but for a joint study that is
+withdrawn before a word of it has left (`covdp.addons.partners.join.account`).
 
 **Populations.** A budget belongs to people, hence to a name that the owner of the data declares:
 images added tomorrow spend the same budget. The ledger also keeps, as HMACs, of which card and

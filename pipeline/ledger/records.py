@@ -193,8 +193,8 @@ class HistoryLine:
         Population whose account it is.
     kind : str
         "budget": the total was set, raised or lowered; "charge": a release was paid for;
-        "stream": one was opened; "night": privacy units entered one; "note": it was restored, or
-        a document was signed.
+        "stream": one was opened; "night": privacy units entered one; "note": it was restored, a
+        document was signed, or a study was withdrawn.
     text : str
         Event in one line.
     cost : Budget or None

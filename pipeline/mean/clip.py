@@ -12,6 +12,8 @@ ones are taken that have one peak (`one_peak`). What is cut off is released with
 """
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -285,3 +287,29 @@ def lengths(vectors: FloatArray) -> FloatArray:
         Norms.
     """
     return np.asarray(np.sqrt(vectors_times(vectors, vectors[..., None])[..., 0]))
+
+
+def fault_of(found: Mapping[str, NDArray[Any]], own: Mapping[str, NDArray[Any]]) -> str:
+    """Return why parameters of a step may not take the place of one's own; "" where they may.
+
+    A vector is (y − centre)/unit, cut off at the radius: of norm at most ½ where the unit is twice
+    the radius or more. Overshoots are lengths over reaches, which are positive where they are here.
+    Counts are of norm 1 in any shells. So a record moves no more, whatever the parameters are.
+
+    Parameters
+    ----------
+    found : mapping of str to array
+        Parameters that somebody else has computed, each in the shape of one's own.
+    own : mapping of str to array
+        Parameters as they were computed here.
+    """
+    if found.keys() != own.keys():
+        return "of other shapes"
+    if not all(np.isfinite(x).all() for x in found.values()):
+        return "that are not finite"
+    reaches = {"radius", "near", "far", "farthest"} & own.keys()
+    if not all(np.array_equal(found[name] > 0.0, own[name] > 0.0) for name in reaches):
+        return "of reaches that are not positive"
+    if "unit" in own and not (found["unit"] >= 2.0 * found["radius"]).all():
+        return "of a unit below twice the radius"
+    return ""

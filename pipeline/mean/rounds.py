@@ -195,7 +195,8 @@ class _Draws:
     def agreed_clipping(self, to: Clipping) -> Clipping:
         """Return maps of records to vectors as all curators have them."""
         arrays = {name: value for name, value in to._asdict().items() if name != "lines"}
-        return to._replace(**dict(zip(arrays, self.agreed(**arrays), strict=True)))
+        found = self.agreed(**arrays)
+        return Clipping._make([*found[:3], to.lines, *found[3:]])
 
     def odd(self, points: Point, centres: FloatArray) -> FloatArray:
         """Return the way from the centres to odd pictures, (r, m, d), in the axes at points."""

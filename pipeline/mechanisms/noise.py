@@ -22,11 +22,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-
 from numpy.typing import NDArray
 
 from covdp.arrays import FloatArray
 from covdp.errors import PrivacyError
+from covdp.privacy import Budget
 
 SIGMA_RANGE = (1e-100, 1e100)
 """Least and greatest σ that leave room, in doubles, for its square and for what is noised."""
@@ -69,6 +69,15 @@ class CollectiveNoise(Noise, Protocol):
         ----------
         parameters : mapping of str to array
             Parameters as they were computed here; those of others may differ in last bits.
+        """
+
+    def budget_of_total(self, promise: Budget) -> Budget:
+        """Return the budget that all noise of a total would keep, of which some may be known.
+
+        Parameters
+        ----------
+        promise : Budget
+            Budget that the noise which is not known keeps.
         """
 
 

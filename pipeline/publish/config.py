@@ -378,6 +378,7 @@ class ReleaseConfig(Record):
     classes_per_person: Count | None = None
 
     _card: Card | None = PrivateAttr(None)
+    _source: Noise | None = PrivateAttr(None)
 
     @property
     def card(self) -> Card:
@@ -453,8 +454,20 @@ class ReleaseConfig(Record):
 
     @property
     def source(self) -> Noise:
-        """Source of its noise."""
-        return NOISES[self.noise]()
+        """Source of its noise; that of `drawn_with` where there is one."""
+        return self._source or NOISES[self.noise]()
+
+    def drawn_with(self, noise: Noise) -> Self:
+        """Return this config with a source of noise of its own.
+
+        Parameters
+        ----------
+        noise : Noise
+            Source of noise, as of several hospitals.
+        """
+        config = self.model_copy()
+        config._source = noise
+        return config
 
     @property
     def hardened(self) -> bool:

@@ -13,7 +13,7 @@ and go with the release. Killed before, they stay, and the next start goes on wi
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -40,6 +40,7 @@ from covdp.errors import EmptyError, LedgerError
 from covdp.geometry import MANIFOLDS, Manifold
 from covdp.ledger import Account, Ledger, Reservation, StoredRelease
 from covdp.mean import Batches, NoisyMoments, Release, in_memory_if_few, mean, person_records
+from covdp.mechanisms.noise import CollectiveNoise
 from covdp.privacy import GDP, Budget, main_parameter, privacy_statement
 from covdp.publish.config import Expect, ReleaseConfig
 from covdp.publish.document import cost_rows
@@ -167,11 +168,41 @@ def make_document(
     reservation : Reservation
         Charge in the account, under which the document is committed.
     """
-    config = public.config
-    rows, left_out = [], public.left_out
+    return document_of(class_parts(stored, public), public, reservation)
+
+
+def class_parts(stored: StoredImages, public: PublicFacts) -> list[ClassPart]:
+    """Return the private mean of each class.
+
+    Parameters
+    ----------
+    stored : StoredImages
+        Descriptors of the images.
+    public : PublicFacts
+        Facts that everybody may know.
+    """
+    rows = []
     for label, name, _ in public.classes:
         records = stored.records(label, public.form)
         rows.append(private_part(in_memory_if_few(records), public, label, name))
+    return rows
+
+
+def document_of(
+    rows: list[ClassPart], public: PublicFacts, reservation: Reservation
+) -> ReleaseDocument:
+    """Return the document of private means.
+
+    Parameters
+    ----------
+    rows : list of ClassPart
+        Private mean of each class.
+    public : PublicFacts
+        Facts that everybody may know.
+    reservation : Reservation
+        Charge in the account, under which the document is committed.
+    """
+    config, left_out = public.config, public.left_out
     statement = privacy_statement(
         config.promise,
         n_by_class={name: n for _, name, n in public.classes if n is not None},
@@ -275,13 +306,16 @@ def private_part(points: Batches, public: PublicFacts, label: int, name: str) ->
         Name of the class.
     """
     config = public.config
+    source, cost = config.source, config.cost
+    if isinstance(source, CollectiveNoise):
+        cost = source.budget_of_total(cost)
     drawn = mean(
         points,
-        config.cost,
+        cost,
         domain=public.domain,
         manifold=public.manifold,
         plan=config.plan,
-        noise=config.source,
+        noise=source,
         labels=config.labels,
         total=public.total,
     )
@@ -373,22 +407,11 @@ def release_once(
         The private part failed; why is withheld, as it might depend on the images.
     """
     path = config.fetch_images(root)
-    declared = config.declared(path)
-    ledger.check_declared(config.population, declared)
+    ledger.check_declared(config.population, config.declared(path))
     with silence(), temporary_store(config.store_key(path), store) as place:
-        stored, public, contents = _read(config, ledger, path, place, expect)
-        reservation = ledger.reserve(
-            config.population,
-            public.query(),
-            str(config.run_key),
-            contents=contents,
-            cost=config.cost,
-            group=config.group,
-            classes=config.classes_per_person or 1,
-            declared=declared,
-            once=None if again else config.name,
-            beside=beside,
-        )
+        stored, public, contents = read_images(config, ledger, path, place, expect)
+        query, once = public.query(), None if again else config.name
+        reservation = charge(config, ledger, path, query, contents, once=once, beside=beside)
         if isinstance(reservation, StoredRelease):
             return reservation.result
         content = redact_errors(
@@ -401,6 +424,54 @@ def release_once(
                 f"{error}; it is charged: asked for again with --run-key {config.run_key}, and no "
                 "other, it costs nothing"
             ) from error
+
+
+def charge(
+    config: ReleaseConfig,
+    ledger: Ledger,
+    images: Path,
+    query: str,
+    contents: Mapping[str, str],
+    *,
+    once: str | None,
+    beside: bool = True,
+) -> Reservation | StoredRelease:
+    """Charge a release, once; see `Ledger.reserve`.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    ledger : Ledger
+        Ledger whose account pays.
+    images : Path
+        Folder or file of the images.
+    query : str
+        Query of the release.
+    contents : mapping of str to str
+        Digests of the images.
+    once : str or None
+        Name of the release where no other run of it is paid beside.
+    beside : bool
+        True to pay beside a stream, or beside this run under another name.
+
+    Returns
+    -------
+    Reservation or StoredRelease
+        Charge, or the release that is stored.
+    """
+    return ledger.reserve(
+        config.population,
+        query,
+        str(config.run_key),
+        contents=contents,
+        cost=config.cost,
+        group=config.group,
+        classes=config.classes_per_person or 1,
+        declared=config.declared(images),
+        once=once,
+        beside=beside,
+    )
 
 
 def check_account(
@@ -449,10 +520,33 @@ def released_since(config: ReleaseConfig, ledger: Ledger, planned: datetime) -> 
     return ledger.stored_since(config.population, config.name, str(config.run_key), planned)
 
 
-def _read(
+def read_images(
     config: ReleaseConfig, ledger: Ledger, path: Path, place: Place, expect: Expect | None
 ) -> tuple[StoredImages, PublicFacts, dict[str, str]]:
-    """Return what is stored of the images, what is public of them, and the digest of each class."""
+    """Read the images of a release, and rehearse its draw on black ones.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Settings of the release.
+    ledger : Ledger
+        Ledger under whose key persons and contents are known.
+    path : Path
+        Folder or file of the images.
+    place : Place
+        Store of descriptors.
+    expect : callable or None
+        Function that raises where public sizes say that nothing will be usable.
+
+    Returns
+    -------
+    StoredImages
+        Descriptors of the images.
+    PublicFacts
+        Facts that everybody may know.
+    dict of str to str
+        Digest of each class, for the ledger alone.
+    """
     source = config.open_images(path, ledger.person_key())
     if source is None:
         where = f", split {'+'.join(config.splits)}," if config.splits else ""

@@ -216,7 +216,9 @@ def _plain(text: str) -> str:
     return text.replace("{", "").replace("}", "")
 
 
-def of_release(settings: "SettingsPart", rows: "Sequence[ClassEntry]" = ()) -> Sentences:
+def of_release(
+    settings: "SettingsPart", rows: "Sequence[ClassEntry]" = (), others: Sequence[str] = ()
+) -> Sentences:
     """Return what the settings of a release, or of a night of a stream, say.
 
     Parameters
@@ -226,6 +228,8 @@ def of_release(settings: "SettingsPart", rows: "Sequence[ClassEntry]" = ()) -> S
     rows : sequence of ClassEntry
         Entries of its ``classes``: of a night, how many came, and of which classes there is no
         mean yet.
+    others : sequence of str
+        Names of other hospitals that released together with this one.
     """
     from covdp.schema import ClassPart
 
@@ -237,6 +241,7 @@ def of_release(settings: "SettingsPart", rows: "Sequence[ClassEntry]" = ()) -> S
     return _sentences(
         "methods_release.txt.j2",
         settings=settings,
+        others=others,
         group=group,
         sizes={name: size_in_words(*size) for name, size in sizes.items() if any(size)},
         many=len(sizes),

@@ -56,6 +56,10 @@ ARGUMENTS = {
     "ledger key": "",
     "ledger sign": "m.json --out signed.json",
     "ledger confirm-restored": "",
+    "join approve": "study.toml --config solo.toml --out joined",
+    "join run": "study.toml --simulate solo.toml --out joined",
+    "join status": "",
+    "join withdraw": "study.toml",
 }
 """What each command is given; a new one is not tested before it has a line here, and so fails."""
 BARS = {
@@ -159,7 +163,26 @@ def prepare(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         Path("m.json").write_bytes(release_once(once, account, None))
     if name == "ledger sign":
         monkeypatch.setattr(api, "signed", signed)
+    if name.startswith("join"):
+        write_study(monkeypatch)
+    if name == "join withdraw":
+        assert main(["join", "approve", *ARGUMENTS["join approve"].split()]) == 0
     monkeypatch.setattr(releases, "nights", lambda *_: iter(()))
+
+
+def write_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the terms of a study of one hospital, which runs without a network."""
+    from covdp.addons.partners.join.hospital import own_fingerprint
+    from tests.addons.partners.join.wards import run_here
+
+    own = own_fingerprint(open_ledger("ledger.sqlite"))
+    Path("study.toml").write_text(
+        'name = "joint"\nhospitals = ["solo"]\ncolluders = 0\ndescriptor = "oct5"\n'
+        'manifold = "spd-log-euclidean"\nclasses = ["a", "b"]\nbudget = 0.5\nsize = 12\n'
+        f'[fingerprints]\nsolo = "{own}"\n'
+    )
+    Path("solo.toml").write_text('population = "ward-7"\ndataset = "ward.toml"\nbudget = 0.5\n')
+    run_here(monkeypatch)
 
 
 def by_dask(monkeypatch: pytest.MonkeyPatch, name: str, arguments: str) -> None:

@@ -2,7 +2,9 @@
 
 from covdp.cli import app
 
+BOOKS = [name for name in ("ledger", "join") if name in app]
+"""Names that several commands stand below."""
 LEAVES = [
-    *([name] for name in app if not name.startswith("-") and name != "ledger"),
-    *(["ledger", name] for name in app["ledger"] if not name.startswith("-")),
+    *([name] for name in app if not name.startswith("-") and name not in BOOKS),
+    *([book, name] for book in BOOKS for name in app[book] if not name.startswith("-")),
 ]

@@ -194,7 +194,7 @@ def history_methods(history: History) -> Methods:
     slots = {}
     for place, equal in enumerate(alike.values(), 1):
         last, count = equal[-1], len(equal)
-        sentences = dict(of_release(last.settings, last.classes))
+        sentences = dict(of_release(last.settings, last.classes, last.others))
         if count > 1:
             sentences["data"] = f"the last of {count} releases is " + sentences["data"]
         slots[f"{last.settings.name} ({place})"] = sentences

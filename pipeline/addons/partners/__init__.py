@@ -8,5 +8,6 @@ several_page      their pages
 export            documents as tables: CSV, XLSX, BIDS
 estimators        descriptors and private means for scikit-learn
 commands          compare, combine, match, harmonise, export
+join              one release of several hospitals, of which nobody sees the sums
 comparisons, hospitals, harmonising, classifiers        kinds of experiments
 """

@@ -203,7 +203,9 @@ def several_methods(together: ReleaseComparison) -> Methods:
         Releases, and the results of their comparison.
     """
     documents = together.documents.items()
-    sentences = {name: of_release(item.settings, item.classes) for name, item in documents}
+    sentences = {
+        name: of_release(item.settings, item.classes, item.others) for name, item in documents
+    }
     return methods(sentences, more=word("analysis", together.name))
 
 

@@ -1,0 +1,15 @@
+"""Several hospitals release one mean, and nobody sees their sums.
+
+    study.toml ─► approve, paid ─► shares of noise, masked ─► totals, opened ─► one release each
+
+study       terms that all hospitals approve
+shares      noise of one hospital, and what all of it promises
+masks       words that cancel in the total of all
+journal     shares and totals, on disk before they are used
+site        one hospital in step with the others
+account     its words in the ledger: shares that were drawn, studies that were withdrawn
+schema      document: a release, who took part, what was promised (promises.toml)
+hospital    one hospital from its images to its release
+simulation  all hospitals on one machine
+commands    approve, run, status, withdraw
+"""

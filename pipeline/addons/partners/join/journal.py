@@ -4,30 +4,25 @@ A share is written before it leaves and an opened total before it is used. So a 
 again, after a break, has the same share, under new masks: noise is never drawn again.
 """
 
-import base64
-import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from io import BytesIO
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from covdp.addons.partners.join.shares import Words
 from covdp.errors import LedgerError
+from covdp.files import write_whole
+
+KINDS = ("share", "opened", "agreed")
+"""Kinds of entries."""
 
 
 @dataclass
-class Journal:
-    """Journal of one study; make it with `open_journal`.
+class StudyJournal:
+    """Journal of one study; `open_journal` reads it.
 
     Attributes
     ----------
     path : Path
-        File, one JSON object a line.
+        File, one entry a line: kind, step, content in hexadecimal.
     entries : dict
         Kind and step → content.
     """
@@ -53,7 +48,7 @@ class Journal:
         return self.entries.get((kind, step))
 
     def write(self, kind: str, step: int, content: bytes) -> bytes:
-        """Write content, which is on disk when this returns; return it.
+        """Write content that is not there yet, and return it once it is on disk.
 
         Parameters
         ----------
@@ -64,100 +59,57 @@ class Journal:
         content : bytes
             Content of the entry.
 
+        Returns
+        -------
+        bytes
+            The same content.
+
         Raises
         ------
         LedgerError
-            When the disk is full, or it has other content already.
+            When the disk is full, or the journal is gone.
         """
-        if self.entries.setdefault((kind, step), content) != content:
-            raise LedgerError(f"{self.path} has other content of step {step}; keep it, and ask us")
-        line = {"kind": kind, "step": step, "content": base64.b64encode(content).decode()}
-        try:
-            with self.path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(line) + "\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-        except OSError as error:
-            raise LedgerError(f"cannot write {self.path} ({error.strerror}); make room") from error
+        if (kind, step) not in self.entries:
+            try:
+                with self.path.open("r+b") as stream:  # none is made where it is lost
+                    stream.seek(0, os.SEEK_END)
+                    stream.write(f"{kind} {step} {content.hex()}\n".encode())
+                    stream.flush()
+                    os.fsync(stream.fileno())
+            except OSError as error:
+                raise LedgerError(f"cannot write {self.path} ({error.strerror})") from error
+            self.entries[kind, step] = content
         return content
 
 
-def new_journal(path: Path) -> Journal:
-    """Make the journal of a study, readable by its owner alone.
+def open_journal(path: Path) -> StudyJournal:
+    """Read the journal of a study, or make it, for its owner alone; the ledger notices one lost.
 
     Parameters
     ----------
     path : Path
-        File that does not exist.
-    """
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    return Journal(path)
+        File of the journal.
 
-
-def open_journal(path: Path) -> Journal:
-    """Read the journal of a study that was approved.
-
-    Parameters
-    ----------
-    path : Path
-        File of `new_journal`.
+    Returns
+    -------
+    StudyJournal
+        Journal with all entries.
 
     Raises
     ------
     LedgerError
-        When it is lost or damaged, but for a last line that a power cut left short.
+        When it is damaged, but for a last line that a power cut left short.
     """
+    entries = dict[tuple[str, int], bytes]()
     try:
-        *lines, last = path.read_text(encoding="utf-8").split("\n")
-        entries = {}
-        for line in lines:
-            row = json.loads(line)
-            entries[row["kind"], row["step"]] = base64.b64decode(row["content"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        *lines, last = path.read_text("ascii").split("\n") if path.exists() else ["short"]
+        for kind, step, *content in map(str.split, lines):
+            entries[KINDS[KINDS.index(kind)], int(step)] = bytes.fromhex("".join(content))
+    except (OSError, ValueError) as error:
         raise LedgerError(
-            f"{path}, the journal of a study, is lost or damaged; the study has ended, as noise is "
-            "never drawn again: agree on a new one"
+            f"{path}, the journal of a study, is damaged; the study has ended, as noise is never "
+            "drawn again: agree on a new one"
         ) from error
     if last:
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return Journal(path, entries)
-
-
-def packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return arrays as bytes.
-
-    Parameters
-    ----------
-    arrays : mapping of str to array
-        Arrays of numbers or truth values.
-    """
-    stream = BytesIO()
-    np.savez(stream, allow_pickle=False, **arrays)
-    return stream.getvalue()
-
-
-def unpacked(content: bytes) -> dict[str, NDArray[Any]]:
-    """Return arrays that `packed` wrote; raise `ValueError` for other bytes.
-
-    Parameters
-    ----------
-    content : bytes
-        Bytes of arrays.
-    """
-    with np.load(BytesIO(content), allow_pickle=False) as arrays:
-        return dict(arrays)
-
-
-def words_of(content: bytes, length: int) -> Words:
-    """Return words, (d,); raise `ValueError` where they are not as many.
-
-    Parameters
-    ----------
-    content : bytes
-        Words of 8 bytes, little-endian.
-    length : int
-        Number d.
-    """
-    if len(content) != 8 * length:
-        raise ValueError(f"{len(content)} bytes for {length} words")
-    return np.frombuffer(content, dtype="<u8").astype(np.uint64)
+        write_whole(path, "".join(f"{line}\n" for line in lines), mode=0o600)
+    return StudyJournal(path, entries)

@@ -34,6 +34,8 @@ class Masks:
         Public key of each other hospital in this attempt.
     transcript : bytes
         Digest of all that was signed before the first word: terms, job, attempt, nonces and keys.
+    used : dict of int to bytes
+        Digest of the sums that had the masks of a step.
     """
 
     own: str
@@ -49,7 +51,7 @@ class Masks:
         ----------
         step : int
             Number of the step.
-        words : array of uint64, shape (d,)
+        words : array, shape (d,)
             Sums with noise.
 
         Raises

@@ -21,6 +21,21 @@ to steps, in the one hospital whose record is replaced by at most half a step in
 on each of the two data sets: Δ grows by √d·2⁻⁴⁰. σ is raised in the same ratio, so that the budget
 is what the terms say.
 
+**Known noise.** A total has the noise of all m shares, √(m/(m − t)) times as wide as what is
+promised counts. So the engine of means is given the budget of a total, whose noise it then states
+(`JointNoise.budget_of_total`): regions and tests read that, and ρ counts m − t shares alone. An
+attacker who knows k > t of them is left √((m − k)/(m − t)) of that noise.
+
+**Lies.** Whatever was opened before, and whatever parameters the leading hospital sends, a record
+moves the sums of a step by at most Δ (`covdp.mean.clip.fault_of`), and composition is adaptive: a
+server that tells other totals chooses other functions of the same bounded vectors. N is signed by
+all and stays the same in all attempts, so each has the same σ and shares of the budget. A share is
+drawn once a step, and the ledger knows it before it leaves (``account.py``). What a liar can do is
+spoil the result, or end the study.
+
+**Public** are the terms, N, how many numbers a step has, and when it is done. Of two hospitals,
+each learns by N how many records the other has.
+
 **No word overflows.** A total is at most N·2⁴⁰/√2, and its noise below 40 of its deviations but
 with probability 2⁻¹¹⁰⁰: `check_room` refuses what would not fit into 63 bits. Discrete Gaussians
 that are so far out are not drawn again: 64 bits wrap, which spoils the total and no privacy.
@@ -29,15 +44,19 @@ that are so far out are not drawn again: 64 bits wrap, which spoils the total an
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from covdp.arrays import FloatArray
-from covdp.errors import PrivacyError
+from covdp.errors import ConfigError, PrivacyError
 from covdp.mean.sums import PER_UNIT
 from covdp.mechanisms.noise import NoisyVector, integer_gaussian
+from covdp.privacy import Budget
+from covdp.privacy.composition import scaled
+from covdp.privacy.rounding import round_down
 
 Words = NDArray[np.uint64]
 MOST_RECORDS = 1 << 22
@@ -48,7 +67,11 @@ FAR_OUT = 40.0
 """Deviations of the noise that a total has room for."""
 
 
-class Meeting(Protocol):
+class JointError(ConfigError, PrivacyError):
+    """Fault of the terms, of other hospitals or of the server: its words are public."""
+
+
+class Hospitals(Protocol):
     """Way to the other hospitals, which all do the same steps in the same order."""
 
     def opened(self, step: int, share: "Share") -> Words:
@@ -104,7 +127,7 @@ class JointNoise:
         m, and t: the number of them whose noise an attacker may know.
     total : int
         N: number of records of all hospitals together.
-    meeting : Meeting
+    meeting : Hospitals
         Way to the others.
     step : int
         Number of steps that were opened.
@@ -115,7 +138,7 @@ class JointNoise:
     hospitals: int
     colluders: int
     total: int
-    meeting: Meeting
+    meeting: Hospitals
     step: int = 0
     rng: None = None
 
@@ -150,6 +173,45 @@ class JointNoise:
         """
         return self.meeting.agreed(self.step + 1, parameters)
 
+    def budget_of_total(self, promise: Budget) -> Budget:
+        """Return the budget that all noise of a total would keep, of which t shares may be known.
+
+        Parameters
+        ----------
+        promise : Budget
+            Budget that the noise of the m − t others keeps.
+        """
+        hidden = Fraction(self.hospitals - self.colluders, self.hospitals)
+        return scaled(promise, hidden, round_down)
+
+
+class Rehearsal:
+    """Hospitals of one hospital by itself: what fails in it is public, of black images."""
+
+    def opened(self, step: int, share: Share) -> Words:
+        """Return the share, with its noise.
+
+        Parameters
+        ----------
+        step : int
+            Number of the step.
+        share : Share
+            Sums of this hospital.
+        """
+        return share.draw()
+
+    def agreed(self, step: int, parameters: Mapping[str, NDArray[Any]]) -> Mapping[str, Any]:
+        """Return the parameters.
+
+        Parameters
+        ----------
+        step : int
+            Number of the step.
+        parameters : mapping of str to array
+            Parameters as they were computed here.
+        """
+        return parameters
+
 
 def share_of(
     sigma: float, sensitivity: float, dim: int, *, hospitals: int, colluders: int
@@ -165,18 +227,18 @@ def share_of(
     dim : int
         Number of sums d.
     hospitals, colluders : int
-        m and t.
+        Numbers m and t.
 
     Raises
     ------
-    PrivacyError
+    JointError
         When the noise is so small that sums of discrete Gaussians are not Gaussian enough.
     """
     hidden = hospitals - colluders
     moved = sensitivity + math.sqrt(dim) / PER_UNIT
     scale = sigma * PER_UNIT / math.sqrt(hospitals) * (moved / sensitivity) * (1.0 + 1e-12)
     if not LEAST_SCALE <= scale < 2.0**62:
-        raise PrivacyError(
+        raise JointError(
             f"noise of {sigma:g} in a sum cannot be shared by {hospitals} hospitals; ask for a "
             "budget of a usual size"
         )
@@ -188,7 +250,7 @@ def share_of(
 
 
 def check_room(total: int, noise: float) -> None:
-    """Raise `PrivacyError` where a total with its noise might not fit into a word.
+    """Raise `JointError` where a total with its noise might not fit into a word.
 
     Parameters
     ----------
@@ -198,7 +260,7 @@ def check_room(total: int, noise: float) -> None:
         Standard deviation of the noise of the total, in steps.
     """
     if total > MOST_RECORDS or total * PER_UNIT / math.sqrt(2.0) + FAR_OUT * noise >= 2.0**63:
-        raise PrivacyError(
+        raise JointError(
             f"{total:,} records of all hospitals, with this noise, do not fit into 64 bits; at "
             f"most {MOST_RECORDS:,} take part, with a budget of a usual size"
         )

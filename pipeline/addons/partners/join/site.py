@@ -10,7 +10,6 @@ spoils the result, and not the promise.
 """
 
 import hashlib
-import json
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,10 +22,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
-from covdp.addons.partners.join.journal import Journal, packed, unpacked, words_of
+from covdp.addons.partners.join.journal import StudyJournal
 from covdp.addons.partners.join.masks import Masks
-from covdp.addons.partners.join.shares import MOST_RECORDS, Share, Words
-from covdp.errors import ConfigError
+from covdp.addons.partners.join.shares import MOST_RECORDS, JointError, Share, Words
+from covdp.addons.partners.join.study import Study
+from covdp.ledger.keys import fingerprint
+from covdp.mean.clip import fault_of
+
+START_ANEW = "nothing more is sent: ask who runs the server, and start the job anew"
+"""End of each refusal."""
 
 
 class Exchange(Protocol):
@@ -57,35 +61,37 @@ class Exchange(Protocol):
 
 @dataclass
 class Site:
-    """A hospital in one attempt at a study: the `Meeting` of its noise.
+    """A hospital in one attempt at a study: the `Hospitals` of its noise.
 
     Attributes
     ----------
     name : str
         Name of this hospital.
-    hospitals : tuple of str
-        Names of all, the leading one first.
-    fingerprints : mapping of str to str
-        Fingerprint of the key of each hospital.
-    terms : bytes
-        Digest of the terms.
+    study : Study
+        Terms; the first of its hospitals leads.
     identity : Ed25519PrivateKey
         Key of this hospital.
     exchange : Exchange
         Way to the others.
-    journal : Journal
+    journal : StudyJournal
         Journal of the study at this hospital.
+    seal : callable
+        Function of a step and the digest of its share: it has the ledger know them before the
+        share leaves, and raises where the ledger knows another.
     resumed : int
         Number of steps that all hospitals have opened before.
+    keys : dict of str to Ed25519PublicKey
+        Key of each hospital, of the fingerprint that the terms have.
+    transcript : bytes
+        Digest of all that was said before the first word.
     """
 
     name: str
-    hospitals: tuple[str, ...]
-    fingerprints: Mapping[str, str]
-    terms: bytes
+    study: Study
     identity: Ed25519PrivateKey = field(repr=False)
     exchange: Exchange
-    journal: Journal
+    journal: StudyJournal
+    seal: Callable[[int, str], None]
     resumed: int = 0
     keys: dict[str, Ed25519PublicKey] = field(default_factory=dict)
     transcript: bytes = b""
@@ -95,35 +101,42 @@ class Site:
         """Key of this attempt."""
         return X25519PrivateKey.generate()
 
+    @property
+    def digest(self) -> bytes:
+        """Digest of all totals that were opened, 32 bytes."""
+        opened = [v for (kind, _), v in sorted(self.journal.entries.items()) if kind == "opened"]
+        return hashlib.sha256(b"".join(opened)).digest()
+
     def begin(self) -> None:
         """Meet the others: learn their keys, and sign with all of them what this attempt is.
 
         Raises
         ------
-        ConfigError
+        JointError
             When a hospital is missing or another is there, or a key or a signature is another's.
         """
-        hello = {
-            "identity": self.identity.public_key().public_bytes_raw().hex(),
-            "key": self.private.public_key().public_bytes_raw().hex(),
-            "nonce": secrets.token_hex(16),
-            "steps": self.journal.steps,
-        }
-        said = self._from_all("hello", json.dumps(hello).encode())
-        every = {name: _hello(name, content) for name, content in said.items()}
-        for name, words in every.items():
-            if fingerprint(words["identity"]) != self.fingerprints[name]:
-                raise ConfigError(
-                    f"the key of {name} is not the one of the terms: its fingerprint is "
-                    f"{fingerprint(words['identity'])}; ask there, by telephone"
+        public = (key.public_key().public_bytes_raw() for key in (self.identity, self.private))
+        mine, steps = bytes.fromhex(self.study.digest), self.journal.steps.to_bytes(32, "big")
+        hello = b"".join([*public, mine, secrets.token_bytes(32), steps])
+        said, keys, opened = self._from_all("hello", hello), dict[str, bytes](), list[bytes]()
+        for name, words in said.items():
+            identity, keys[name], terms, _, step = (words[i : i + 32] for i in range(0, 160, 32))
+            if len(words) != 160:
+                raise JointError(f"{name} did not say who it is; {START_ANEW}")
+            if terms != mine:
+                raise JointError(f"{name} has approved other terms; compare them letter by letter")
+            if (found := fingerprint(identity)) != self.study.fingerprints[name]:
+                raise JointError(
+                    f"the key of {name} is not that of the terms, but {found}; ask by telephone"
                 )
-            self.keys[name] = Ed25519PublicKey.from_public_bytes(words["identity"])
-        content = json.dumps([self.terms.hex(), sorted((k, v.hex()) for k, v in said.items())])
-        self.transcript = hashlib.sha256(content.encode()).digest()
+            self.keys[name] = Ed25519PublicKey.from_public_bytes(identity)
+            opened.append(step)
+        content = b"".join(name.encode() + b"\0" + said[name] for name in sorted(said))
+        self.transcript = hashlib.sha256(content).digest()
         self.signed("transcript", b"")
-        self.resumed = min(words["steps"] for words in every.values())
-        others = {name: words["key"] for name, words in every.items() if name != self.name}
-        self.masks = Masks(self.name, self.private, others, self.transcript)
+        self.resumed = int.from_bytes(min(opened), "big")
+        del keys[self.name]
+        self.masks = Masks(self.name, self.private, keys, self.transcript)
 
     def signed(self, kind: str, content: bytes) -> dict[str, bytes]:
         """Return what each hospital says in a turn, with its signature checked.
@@ -137,7 +150,7 @@ class Site:
 
         Raises
         ------
-        ConfigError
+        JointError
             When a signature is none of that hospital in this attempt and turn.
         """
         own = self.identity.sign(self._message(kind, self.name, content))
@@ -147,9 +160,8 @@ class Site:
             try:
                 self.keys[name].verify(signature, self._message(kind, name, found[name]))
             except InvalidSignature:
-                raise ConfigError(
-                    f"what came as of {name} has not its signature in this attempt; nothing more "
-                    "is sent: start the job anew, and ask who runs the server"
+                raise JointError(
+                    f"what came as of {name} has not its signature in this attempt; {START_ANEW}"
                 ) from None
         return found
 
@@ -163,16 +175,20 @@ class Site:
 
         Raises
         ------
-        ConfigError
+        JointError
             When there are more than fit.
         """
-        words = self.masks.put_on(0, np.array([n], dtype=np.uint64))
-        total = int(words_of(self.exchange.total("count", words.tobytes()), 1)[0])
+        total = int(self._total("count", self.masks.put_on(0, np.array([n], dtype=np.uint64)))[0])
         if not n <= total <= MOST_RECORDS:
-            raise ConfigError(
-                f"all hospitals have {total:,} records by what the server says, this one {n:,}, "
-                f"and at most {MOST_RECORDS:,} take part; start the job anew"
+            raise JointError(
+                f"all hospitals have {total:,} records, the server says, this one {n:,}; at most "
+                f"{MOST_RECORDS:,} take part: {START_ANEW}"
             )
+        content = total.to_bytes(8, "big")
+        before = self.journal.read("agreed", 0) or content
+        if {before, *self.signed("total", content).values()} != {content}:
+            raise JointError(f"hospitals were told other numbers of records in all; {START_ANEW}")
+        self.journal.write("agreed", 0, content)
         return total
 
     def opened(self, step: int, share: Share) -> Words:
@@ -185,27 +201,19 @@ class Site:
         share : Share
             Sums of this hospital, which get their noise where it has none yet.
         """
-        length, journal = len(share.whole), self.journal
-        if (before := journal.read("opened", step)) is not None and step <= self.resumed:
-            return words_of(before, length)
-        drawn = journal.read("share", step)
+        before = self.journal.read("opened", step)
+        if before is not None and step <= self.resumed:
+            return np.frombuffer(before, "<u8").astype(np.uint64)
+        drawn = self.journal.read("share", step)
         if drawn is None:
-            drawn = journal.write("share", step, share.draw().astype("<u8").tobytes())
-        masked = self.masks.put_on(step, words_of(drawn, length))
-        try:
-            total = words_of(self.exchange.total(f"step {step}", masked.tobytes()), length)
-        except ValueError as error:
-            raise ConfigError(
-                f"the server's total of step {step} is damaged ({error}); nothing was used of it: "
-                "start the job anew"
-            ) from None
-        if before is not None and total.astype("<u8").tobytes() != before:
-            raise ConfigError(
-                f"step {step} was opened before with another total; a hospital or the server does "
-                "not say what it said then: nothing more is sent"
-            )
-        if before is None:
-            journal.write("opened", step, total.astype("<u8").tobytes())
+            drawn = self.journal.write("share", step, share.draw().astype("<u8").tobytes())
+        self.seal(step, hashlib.sha256(drawn).hexdigest())
+        masked = self.masks.put_on(step, np.frombuffer(drawn, "<u8").astype(np.uint64))
+        total = self._total(f"step {step}", masked)
+        content = total.astype("<u8").tobytes()
+        if (before or content) != content:
+            raise JointError(f"step {step} was opened before with another total; {START_ANEW}")
+        self.journal.write("opened", step, content)
         return total
 
     def agreed(self, step: int, parameters: Mapping[str, NDArray[Any]]) -> Mapping[str, Any]:
@@ -220,17 +228,19 @@ class Site:
 
         Raises
         ------
-        ConfigError
+        JointError
             When they are none that keep vectors inside their norm.
         """
-        content = self.journal.read("agreed", step)
+        content, lead = self.journal.read("agreed", step), self.study.hospitals[0]
         if content is None or step > self.resumed:
-            own = packed(parameters) if self.name == self.hospitals[0] else b""
-            said = self.signed(f"parameters {step}", own)[self.hospitals[0]]
-            if content is None:
-                _check_parameters(self.hospitals[0], said, parameters)
-                content = self.journal.write("agreed", step, said)
-        return unpacked(content)
+            own = (content or _packed(parameters)) if self.name == lead else b""
+            said = self.signed(f"parameters {step}", own)[lead]
+            content = content or said
+        found = _unpacked(content, parameters)
+        if fault := fault_of(found, parameters):
+            raise JointError(f"{lead} sent parameters {fault}; {START_ANEW}")
+        self.journal.write("agreed", step, content)
+        return found
 
     def end(self, released: bytes) -> bytes:
         """Compare what was opened, and return what the leading hospital made of it.
@@ -240,94 +250,55 @@ class Site:
         released : bytes
             Released values as they were computed here.
 
+        Returns
+        -------
+        bytes
+            Released values as the leading hospital has them.
+
         Raises
         ------
-        ConfigError
+        JointError
             When hospitals were told other totals.
         """
-        opened = [v for (kind, _), v in sorted(self.journal.entries.items()) if kind == "opened"]
-        digest = hashlib.sha256(b"".join(opened)).digest()
-        said = self.signed("end", digest + released)
+        said = self.signed("end", self.digest + released)
         if len({words[:32] for words in said.values()}) > 1:
-            raise ConfigError(
-                "hospitals were told other totals, so what was released differs; nothing was "
-                "committed: ask who runs the server, and start the job anew"
-            )
-        return said[self.hospitals[0]][32:]
+            raise JointError(f"hospitals were told other totals; {START_ANEW}")
+        return said[self.study.hospitals[0]][32:]
+
+    def _total(self, kind: str, words: Words) -> Words:
+        """Return the sum of the words of all hospitals."""
+        content = self.exchange.total(kind, words.astype("<u8").tobytes())
+        if len(content) != 8 * len(words):
+            raise JointError(f"the total of {kind} is damaged; {START_ANEW}")
+        return np.frombuffer(content, "<u8").astype(np.uint64)
 
     def _from_all(self, kind: str, content: bytes) -> Mapping[str, bytes]:
         """Return what all hospitals of the terms say, and nobody else."""
         said = self.exchange.gather(kind, content)
-        if sorted(said) != sorted(self.hospitals) or said[self.name] != content:
-            raise ConfigError(
-                f"{', '.join(sorted(said)) or 'nobody'} took part in turn {kind!r}, and the terms "
-                f"are of {', '.join(sorted(self.hospitals))}; nothing was opened: start the job "
-                "anew when all are there"
+        if said.keys() != {*self.study.hospitals} or said[self.name] != content:
+            raise JointError(
+                f"{', '.join(said)} took part, and {', '.join(self.study.hospitals)} are to: "
+                f"{START_ANEW}"
             )
         return said
 
     def _message(self, kind: str, name: str, content: bytes) -> bytes:
         """Return the bytes that a hospital signs."""
-        parts = (b"covdp join", kind.encode(), name.encode(), self.terms, self.transcript)
+        words = ("covdp join", kind, name, self.study.digest)
+        parts = (*(word.encode() for word in words), self.transcript)
         return b"".join(len(part).to_bytes(4, "big") + part for part in (*parts, content))
 
 
-def fingerprint(identity: bytes) -> str:
-    """Return the fingerprint of a public key, as people read it out: eight groups of four.
-
-    Parameters
-    ----------
-    identity : bytes
-        Public key, 32 bytes.
-    """
-    digest = hashlib.sha256(identity).hexdigest()[:32]
-    return "-".join(digest[i : i + 4] for i in range(0, 32, 4))
+def _packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return arrays of numbers or truth values as bytes."""
+    return np.concatenate([x.ravel() for x in arrays.values()]).astype("<f8").tobytes()
 
 
-def _hello(name: str, content: bytes) -> dict[str, Any]:
-    """Return what a hospital says first; raise `ConfigError` where it is nothing of the kind."""
-    try:
-        words = json.loads(content)
-        found = {key: bytes.fromhex(words[key]) for key in ("identity", "key", "nonce")}
-        if not all(len(found[key]) == 32 for key in ("identity", "key")):
-            raise ValueError("a key has 32 bytes")
-        return {**found, "steps": int(words["steps"])}
-    except (ValueError, KeyError, TypeError):
-        raise ConfigError(f"{name} did not say who it is; start the job anew") from None
-
-
-def _check_parameters(leader: str, content: bytes, own: Mapping[str, NDArray[Any]]) -> None:
-    """Raise `ConfigError` unless parameters keep each vector inside its proven norm.
-
-    A vector is (y − centre)/unit, cut off at the radius: of norm at most ½ where the unit is twice
-    the radius or more. Overshoots are lengths over reaches, which are positive where they are here.
-    Counts are of norm 1 in any shells. So a record moves no more, whatever the parameters are.
-    """
-    try:
-        found = unpacked(content)
-    except (ValueError, OSError, KeyError, EOFError):
-        found = {}
-    fault = next((word for word, holds in RULES.items() if not holds(found, own)), "")
-    if fault:
-        raise ConfigError(
-            f"{leader} sent parameters that are {fault}; nothing was sent to it: ask there, and "
-            "start the job anew"
-        )
-
-
-RULES: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Any]], bool]] = {
-    "of other shapes": lambda found, own: (
-        {name: (x.shape, x.dtype) for name, x in found.items()}
-        == {name: (x.shape, x.dtype) for name, x in own.items()}
-    ),
-    "not finite": lambda found, own: all(np.isfinite(x).all() for x in found.values()),
-    "of reaches that are not positive": lambda found, own: all(
-        np.array_equal(found[name] > 0.0, own[name] > 0.0)
-        for name in ("radius", "near", "far", "farthest")
-        if name in own
-    ),
-    "of a unit below twice the radius": lambda found, own: (
-        "unit" not in own or bool((found["unit"] >= 2.0 * found["radius"]).all())
-    ),
-}
-"""Faults of parameters, and what holds of those that have none."""
+def _unpacked(content: bytes, like: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return arrays like others that `_packed` wrote; none of other bytes."""
+    ends = np.cumsum([x.size for x in like.values()])
+    if len(content) != 8 * ends[-1]:
+        return {}
+    parts = np.split(np.frombuffer(content, "<f8"), ends[:-1])
+    both = zip(like.items(), parts, strict=True)
+    return {name: part.reshape(x.shape).astype(x.dtype) for (name, x), part in both}

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from covdp.addons.partners.join.journal import Journal, new_journal, open_journal
-from covdp.addons.partners.join.site import Site, fingerprint
+from covdp.addons.partners.join.journal import open_journal
+from covdp.addons.partners.join.site import Site
+from covdp.addons.partners.join.study import Study
 from covdp.errors import CovdpError
+from covdp.ledger.keys import fingerprint
 
 Said = Mapping[str, bytes]
 
@@ -34,6 +36,7 @@ class Hub:
         """Held by the one hospital that computes: compiled loops are not made for several."""
 
     def turn(self, kind: str, name: str, content: bytes) -> dict[str, bytes]:
+        """Return what all hospitals say in a turn."""
         self.said[name] = content
         self.lock.release()
         try:
@@ -55,10 +58,12 @@ class Line:
     name: str
 
     def gather(self, kind: str, content: bytes) -> Said:
+        """Return what each hospital says."""
         answer: Said = self.hub.lie(kind, self.name, self.hub.turn(kind, self.name, content))
         return answer
 
     def total(self, kind: str, words: bytes) -> bytes:
+        """Return the sum of the words of all."""
         said = self.hub.turn(kind, self.name, words).values()
         total = np.sum([np.frombuffer(words, "<u8") for words in said], axis=0, dtype=np.uint64)
         answer: bytes = self.hub.lie(kind, self.name, total.astype("<u8").tobytes())
@@ -72,29 +77,44 @@ def keys_of(names: Sequence[str]) -> dict[str, Ed25519PrivateKey]:
     }
 
 
+CLASSES = ("stained", "eye")
+
+
+def study_of(names: Sequence[str] = ("north", "south", "west"), **changes: Any) -> Study:
+    """Return terms with the fingerprints of `keys_of`."""
+    prints = {n: fingerprint(k.public_key().public_bytes_raw()) for n, k in keys_of(names).items()}
+    terms = {
+        "name": "tissue",
+        "hospitals": tuple(names),
+        "colluders": 1 if len(names) > 1 else 0,
+        "descriptor": "oct5",
+        "manifold": "spd-log-euclidean",
+        "classes": CLASSES,
+        "budget": 1.0,
+        "size": 28,
+        "fingerprints": prints,
+    }
+    return Study.model_validate(terms | changes)
+
+
 def together(
     work: Callable[[Site], Any],
     folder: Path,
     names: Sequence[str] = ("north", "south", "west"),
     *,
-    terms: Mapping[str, bytes] | None = None,
+    terms: Mapping[str, Study] | None = None,
     keys: Mapping[str, Ed25519PrivateKey] | None = None,
     hub: Hub | None = None,
 ) -> tuple[dict[str, Any], Hub]:
     """Return what `work` returned or raised at each hospital, and the hub; journals go on."""
     hub, known = hub or Hub(names), keys_of(names)
-    prints = {n: fingerprint(k.public_key().public_bytes_raw()) for n, k in known.items()}
     results = dict[str, Any]()
-
-    def journal(name: str) -> Journal:
-        path = folder / f"{name}.jsonl"
-        return open_journal(path) if path.exists() else new_journal(path)
 
     def run(name: str) -> None:
         own = {**known, **(keys or {})}[name]
-        told = (terms or {}).get(name, b"terms")
-        line = Line(hub, name)
-        site = Site(name, tuple(names), prints, told, own, line, journal(name))
+        study, line = (terms or {}).get(name, study_of(names)), Line(hub, name)
+        journal = open_journal(folder / f"{name}.jsonl")
+        site = Site(name, study, own, line, journal, lambda *_: None)
         with hub.lock:
             try:
                 site.begin()

@@ -1,0 +1,28 @@
+"""The document of a joint release: that of a release, who took part, and what was promised."""
+
+from pydantic import BaseModel, Field
+
+from covdp.schema import Divisor, Label, Name, ReleaseDocument, Sentence
+
+
+class JointPart(BaseModel):
+    """Hospitals that released together, and the promise to each."""
+
+    study: Name = Field(description="digest of the terms and of the version of covdp")
+    hospital: Name = Field(description="the hospital that committed this document")
+    hospitals: list[tuple[Name, Name]] = Field(description="names and fingerprints of keys")
+    colluders: Label = Field(description="hospitals that may show their noise to an attacker")
+    noise: Divisor = Field(description="σ of a total over the σ that the promise counts")
+    opened: Name = Field(description="digest of all opened totals, the same at all hospitals")
+    promises: list[tuple[Name, Sentence]] = Field(description="titles and texts")
+
+
+class JointDocument(ReleaseDocument):
+    """The document of a joint release at one hospital; its classes are the same at all."""
+
+    joint: JointPart
+
+    @property
+    def others(self) -> list[str]:
+        """Names of the other hospitals."""
+        return [name for name, _ in self.joint.hospitals if name != self.joint.hospital]

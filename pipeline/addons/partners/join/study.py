@@ -1,0 +1,201 @@
+"""Terms of a study, which all hospitals approve, and what they make of a hospital's own config."""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from covdp import __version__
+from covdp.addons.partners.join.shares import Hospitals, JointNoise
+from covdp.config import Count, Positive
+from covdp.errors import ConfigError
+from covdp.publish.config import ReleaseConfig, load_release
+from covdp.schema import SettingsPart
+from covdp.toml import Record, parse, read_toml
+
+PROMISES = Path(__file__).parent / "promises.toml"
+"""Titles and texts."""
+PlainName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]*$", max_length=40)]
+
+
+class Study(Record):
+    """Terms of a study: what is released of whom, at what price, and who takes part.
+
+    Attributes
+    ----------
+    name : str
+        Name of the study, and of the releases.
+    hospitals : tuple of str
+        Names of all hospitals; the first one leads.
+    colluders : int
+        t: number of hospitals that may show their noise to an attacker.
+    descriptor, manifold : str
+        Names of the descriptor and of the manifold.
+    classes : tuple of str
+        Names of the classes, in order.
+    unit : {"image", "person"}
+        Privacy unit.
+    eta : float
+        Number η that is added to the diagonal of a descriptor.
+    budget : float
+        μ of the release, which each hospital pays.
+    size : int
+        Side of the images, in pixels.
+    masked : bool
+        True if images have regions of interest.
+    fingerprints : mapping of str to str
+        Fingerprint of the key of each hospital, as `covdp ledger key` prints it.
+    id : str
+        Random text, so that no two studies are the same.
+    version : str
+        Version of covdp.
+    """
+
+    name: PlainName
+    hospitals: tuple[PlainName, ...] = Field(min_length=1, max_length=100)
+    colluders: int = Field(ge=0, strict=True)
+    descriptor: str
+    manifold: str
+    classes: tuple[str, ...] = Field(min_length=1)
+    unit: Literal["image", "person"] = "image"
+    eta: Positive = 1e-6
+    budget: Positive
+    size: Count
+    masked: bool = False
+    fingerprints: Mapping[str, str] = {}
+    id: str = Field("", max_length=100)
+    version: str = __version__
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if any(len(set(names)) < len(names) for names in (self.hospitals, self.classes)):
+            raise ConfigError("each hospital and each class has a name of its own, found one twice")
+        if self.colluders >= (many := len(self.hospitals)):
+            raise ConfigError(
+                f"colluders are fewer than hospitals, found {self.colluders} of {many}"
+            )
+        return self
+
+    @property
+    def digest(self) -> str:
+        """Digest of the terms, 64 hexadecimal digits."""
+        terms = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(terms.encode()).hexdigest()
+
+    def noise(self, total: int, way: Hospitals) -> JointNoise:
+        """Return the source of noise of a hospital.
+
+        Parameters
+        ----------
+        total : int
+            N, of all hospitals together.
+        way : Hospitals
+            Way to the others.
+        """
+        return JointNoise(len(self.hospitals), self.colluders, total, way)
+
+    def promises(self, settings: SettingsPart) -> dict[str, str]:
+        """Return what a hospital is promised beside what all releases say: texts by title.
+
+        Parameters
+        ----------
+        settings : SettingsPart
+            Settings of the release.
+        """
+        m, t, texts = len(self.hospitals), self.colluders, PROMISES.read_text(encoding="utf-8")
+        words: dict[str, Any] = {"m": m, "t": t, "hidden": m - t, "budget": settings.promise}
+        words |= {"hospitals": ", ".join(self.hospitals)}
+        words |= {"unit": settings.unit, "total": settings.total}
+        return {title: text.format_map(words) for title, text in tomllib.loads(texts).items()}
+
+    def check_keys(self) -> None:
+        """Raise `ConfigError` unless the key of each hospital, and no other, is known."""
+        keys, wanted = {*self.fingerprints.values()}, {*self.hospitals}
+        if self.fingerprints.keys() != wanted or len(keys) < len(wanted):
+            raise ConfigError(
+                "the terms have a table [fingerprints] with one of each of "
+                f"{', '.join(self.hospitals)}; `covdp ledger key` prints it there"
+            )
+
+    def hospital_of(self, fingerprint: str) -> str:
+        """Return the hospital whose key has a fingerprint.
+
+        Parameters
+        ----------
+        fingerprint : str
+            Fingerprint of the key of a ledger.
+
+        Raises
+        ------
+        ConfigError
+            When it is of none.
+        """
+        self.check_keys()
+        for name, each in self.fingerprints.items():
+            if each == fingerprint:
+                return name
+        raise ConfigError(
+            f"the key of this ledger, {fingerprint}, is of no hospital of {self.name}; choose the "
+            "ledger with --ledger, or ask who wrote the study"
+        )
+
+    def config(self, hospital: str, path: Path) -> ReleaseConfig:
+        """Return the settings of the release at a hospital: the terms, of its config's images.
+
+        Parameters
+        ----------
+        hospital : str
+            Name of the hospital.
+        path : Path
+            Its config, as of `covdp release`.
+
+        Raises
+        ------
+        ConfigError
+            When the config or its card is not of these terms.
+        """
+        own = load_release(path.resolve(), opened=True)
+        if own.dataset.endswith(".toml") and not Path(own.dataset).is_absolute():
+            raise ConfigError(
+                f"{path}: its card {own.dataset} must stand beside it: sites look there"
+            )
+        card, has = own.card, own.model_dump(include={*USUAL}) | {"unit": own.unit}
+        has |= {"classes": card.classes, "masked": card.masked}
+        has |= {"size": own.size or card.size or self.size, "version": __version__}
+        for key, wanted in {**self.model_dump(include={*has} - {*USUAL}), **USUAL}.items():
+            if has[key] != wanted:
+                found = "nights, which are for later" if key == "stream" else repr(has[key])
+                raise ConfigError(
+                    f"{path}: a release of {self.name} has {key} = {wanted!r}, found {found}"
+                )
+        terms = self.model_dump(include={"name", "descriptor", "manifold", "eta", "budget"})
+        terms |= {"size": self.size if card.sizes else None}
+        terms |= {"run_key": f"{hospital}-{self.digest[:12]}"}
+        config = parse(ReleaseConfig, {**own.model_dump(), **terms}, path)
+        place = {"data_root": own.data_root, "file": own.file}
+        return config.model_copy(update=place).of_card(card)
+
+
+USUAL: Mapping[str, str | None] = {
+    "labels": "secret",
+    "definition": "gdp",
+    "mechanism": "auto",
+    "noise": "hardened",
+    **dict.fromkeys(("stream", "shares")),
+}
+"""Settings that all joint releases have."""
+
+
+def read_study(path: Path) -> Study:
+    """Return the terms in a file; raise `ConfigError` where they are none.
+
+    Parameters
+    ----------
+    path : Path
+        File of the terms, in TOML.
+    """
+    return parse(Study, read_toml(path, ConfigError, "study"), path)

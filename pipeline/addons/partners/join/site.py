@@ -181,8 +181,8 @@ class Site:
         total = int(self._total("count", self.masks.put_on(0, np.array([n], dtype=np.uint64)))[0])
         if not n <= total <= MOST_RECORDS:
             raise JointError(
-                f"all hospitals have {total:,} records, the server says, this one {n:,}; at most "
-                f"{MOST_RECORDS:,} take part: {START_ANEW}"
+                f"the server says that all hospitals have {total:,} records; at most "
+                f"{MOST_RECORDS:,} take part, and no fewer than one has: {START_ANEW}"
             )
         content = total.to_bytes(8, "big")
         before = self.journal.read("agreed", 0) or content

@@ -114,7 +114,7 @@ format: $(VENV)/.dev  ## Put code in order
 constraints: $(VENV)/.dev  ## Write constraints.txt, and a lock with hashes, from the environment that passed the tests
 	@$(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+cpu$$//' | grep -E '^[A-Za-z0-9_.-]+==' > constraints.txt
 	@$(BIN)/uv pip compile --quiet pyproject.toml --constraint constraints.txt --universal --python-version 3.11 \
-	  --extra hospital --extra nights --extra papers --extra partners --generate-hashes --no-emit-index-url --no-header --no-annotate --output-file .ci/lock.txt
+	  --extra hospital --extra join --extra nights --extra papers --extra partners --generate-hashes --no-emit-index-url --no-header --no-annotate --output-file .ci/lock.txt
 
 clean:  ## Remove the environment and all outputs
 	rm -rf $(VENV) $(OLDEST) reports/output covdp-output .types .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

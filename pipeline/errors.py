@@ -194,6 +194,7 @@ EXTRAS = {
     "gdcm": "hospital",
     "medmnist": "sets",
     "nibabel": "hospital",
+    "nvflare": "join",
     "openpyxl": "partners",
     "psycopg": "postgres",
     "pydicom": "hospital",

@@ -1,0 +1,449 @@
+"""The engine of joint releases: NVFlare carries what hospitals say, and knows nothing of it.
+
+    covdp join run ─► job: digest of the terms, names ─► server: `Relay` ◄─ `Turns` of each hospital
+
+The job has no code: it names two classes of this file, which all have installed and allow. It says
+no module to call, no image and no budget: those are the hospital's own. A line asks for the answer
+of its turn until the relay has heard all hospitals. Asking again changes nothing, so a message that
+is lost is no fault, and no request is open while a hospital takes hours; it says that it is there.
+
+What ends a job is one line: that of a `CovdpError` at a hospital, else the type of the error alone.
+"""
+
+import itertools
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from nvflare.apis.executor import Executor, FLContext, Shareable, Signal
+from nvflare.apis.impl.controller import Controller, Task
+from nvflare.fuel.flare_api.flare_api import Session
+
+from covdp.addons.partners.join.shares import JointError
+from covdp.errors import CovdpError, one_line
+
+CLASSES = {"server": f"{__name__}.Relay", "client": f"{__name__}.Participant"}
+"""Classes that a job names."""
+TOPIC, END = "covdp join", "covdp.txt"
+"""Topic of messages; file of a job at the server, with the line that ended it or nothing."""
+PATIENCE, BEAT, LINGER = 300.0, 5.0, 3.0
+"""Seconds: in which each hospital is heard, and is again; in which all hear of a fault."""
+LEDGERS = "COVDP_JOIN_LEDGERS"
+"""Variable of the environment of a simulation: the ledger of each hospital, as JSON."""
+STOPPED = "nothing more is opened: start the job anew when all are there"
+
+
+class Relay(Controller):  # type: ignore[misc]
+    """Server of a job: it waits for all hospitals in each turn, relays and adds.
+
+    Parameters
+    ----------
+    hospitals : list of str
+        Names of all.
+    patience : float
+        Seconds in which each is heard.
+    """
+
+    def __init__(self, hospitals: list[str], patience: float = PATIENCE) -> None:
+        super().__init__()
+        self.hospitals, self.patience, self.fault = hospitals, patience, ""
+        self.said, self.answers = dict[str, Mapping[str, Any]](), list[Any]()
+        self.heard, self.lock = dict[str, float](), threading.Lock()
+
+    def start_controller(self, fl_ctx: FLContext) -> None:
+        """Begin to hear.
+
+        Parameters
+        ----------
+        fl_ctx : FLContext
+            Context of NVFlare.
+        """
+        self.heard = dict.fromkeys(self.hospitals, time.monotonic())
+        fl_ctx.get_engine().register_aux_message_handler(TOPIC, self.hear)
+
+    def stop_controller(self, fl_ctx: FLContext) -> None:
+        """Do nothing: the job has ended.
+
+        Parameters
+        ----------
+        fl_ctx : FLContext
+            Context of NVFlare.
+        """
+
+    def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
+        """Have all hospitals take part, until they have or a fault ends the job; write which.
+
+        Parameters
+        ----------
+        abort_signal : Signal
+            Signal that the job is to end.
+        fl_ctx : FLContext
+            Context of NVFlare.
+        """
+        task = Task("take part", Shareable(), result_received_cb=self.end)
+        self.broadcast(task, fl_ctx, self.hospitals, len(self.hospitals))
+        while task.completion_status is None and not self.fault:
+            time.sleep(0.1)
+            since = time.monotonic() - self.patience
+            lost = [name for name, when in self.heard.items() if when < since]
+            if lost or abort_signal.triggered:
+                self.fault = (
+                    f"{lost[0]} is not heard" if lost else "a site failed, or a hand ended it"
+                )
+                self.fault += f"; {STOPPED}"
+        folder = fl_ctx.get_engine().get_workspace().get_run_dir(fl_ctx.get_job_id())
+        Path(folder, END).write_text(self.fault, encoding="utf-8")
+        if self.fault:
+            time.sleep(LINGER)
+            self.system_panic(self.fault, fl_ctx)
+
+    def end(self, client_task: Any, fl_ctx: FLContext) -> None:
+        """Take the line that ended a hospital's part, or none.
+
+        Parameters
+        ----------
+        client_task : object
+            Task with the result of `Participant.execute`.
+        fl_ctx : FLContext
+            Context of NVFlare.
+        """
+        broken = f"{client_task.client.name} could not take part; {STOPPED}"
+        self.fault = self.fault or client_task.result.get("fault", broken)
+
+    def hear(self, topic: str, request: Mapping[str, Any], fl_ctx: FLContext) -> Shareable:
+        """Return the answer of a turn once all hospitals have said their words, and the fault.
+
+        Parameters
+        ----------
+        topic : str
+            Ours.
+        request : mapping
+            Number of the turn, way, kind and content; empty from a hospital that is at work.
+        fl_ctx : FLContext
+            Context of NVFlare, which knows who asks.
+        """
+        name, turn = fl_ctx.get_peer_context().get_identity_name(), request.get("turn", -1)
+        with self.lock:
+            self.heard[name] = time.monotonic()
+            if turn == len(self.answers) and not self.fault:
+                self.said[name] = request
+                if len(self.said) == len(self.hospitals):
+                    try:
+                        self.answers.append(self._answer())
+                    except (KeyError, TypeError, ValueError):
+                        self.fault = f"what hospitals said does not fit together; {STOPPED}"
+                    self.said = {}
+            found = {"answer": self.answers[turn]} if 0 <= turn < len(self.answers) else {}
+            return Shareable(found | {"fault": self.fault})
+
+    def _answer(self) -> Any:
+        """Return what all have said in a turn, or its sum; raise `ValueError` where they differ."""
+        ((way, _, _),) = {
+            (said["way"], said["kind"], len(said["content"]) if said["way"] == "total" else -1)
+            for said in map(self.said.__getitem__, self.hospitals)
+        }
+        if way == "gather":
+            return {name: said["content"] for name, said in self.said.items()}
+        words = [np.frombuffer(said["content"], "<u8") for said in self.said.values()]
+        return np.sum(words, axis=0, dtype=np.uint64).astype("<u8").tobytes()
+
+
+@dataclass
+class Turns:
+    """Turns of a hospital in a job: the `Exchange` of its study.
+
+    Attributes
+    ----------
+    ask : callable
+        Function that sends words and returns the reply.
+    turns : iterator of int
+        Numbers of turns.
+    """
+
+    ask: Callable[..., Mapping[str, Any]]
+    turns: Iterator[int] = field(default_factory=itertools.count)
+
+    def gather(self, kind: str, content: bytes) -> Mapping[str, bytes]:
+        """Return what each hospital says, once all have said it.
+
+        Parameters
+        ----------
+        kind : str
+            Name of the turn.
+        content : bytes
+            Words of this hospital.
+        """
+        return dict(self._answered(kind, content, "gather"))
+
+    def total(self, kind: str, words: bytes) -> bytes:
+        """Return the sum of the words of all hospitals, mod 2⁶⁴.
+
+        Parameters
+        ----------
+        kind : str
+            Name of the turn.
+        words : bytes
+            Masked words of this hospital.
+        """
+        return bytes(self._answered(kind, words, "total"))
+
+    def _answered(self, kind: str, content: bytes, way: str) -> Any:
+        turn, pause = next(self.turns), 0.02
+        while "answer" not in (reply := self.ask(turn=turn, way=way, kind=kind, content=content)):
+            if fault := reply.get("fault"):
+                raise JointError(fault)
+            time.sleep(pause)
+            pause = min(1.0, 1.5 * pause)
+        return reply["answer"]
+
+
+class Participant(Executor):  # type: ignore[misc]
+    """Site of a job: it takes part once in a study that the hospital has approved.
+
+    Parameters
+    ----------
+    study : str
+        Digest of the terms.
+    """
+
+    def __init__(self, study: str) -> None:
+        super().__init__()
+        self.study = study
+
+    def take_part(self, name: str, exchange: Turns) -> None:
+        """Take part with what this hospital has approved.
+
+        Parameters
+        ----------
+        name : str
+            Name of this hospital.
+        exchange : Turns
+            Way to the others.
+        """
+        from covdp.addons.partners.join.hospital import take_part
+
+        take_part(self.study, name, exchange)
+
+    def execute(self, task: str, data: Shareable, fl_ctx: FLContext, abort: Signal) -> Shareable:
+        """Return the line that ended the part of this hospital, or none.
+
+        Parameters
+        ----------
+        task : str
+            Name of the task; there is one.
+        data : Shareable
+            Nothing.
+        fl_ctx : FLContext
+            Context of NVFlare.
+        abort : Signal
+            Signal that the job is to end.
+        """
+        name, engine = fl_ctx.get_identity_name(), fl_ctx.get_engine()
+        if ledgers := os.environ.pop(LEDGERS, None):
+            os.environ["COVDP_LEDGER"] = json.loads(ledgers)[name]
+
+        def ask(**words: Any) -> Mapping[str, Any]:
+            if abort.triggered:
+                return {"fault": f"the server ended the job; {STOPPED}"}
+            replies = engine.send_aux_request(["server"], TOPIC, Shareable(words), 10.0, fl_ctx)
+            return replies.get("server") or {}
+
+        with ThreadPoolExecutor(1) as pool:
+            work = pool.submit(self.take_part, name, Turns(ask))
+            while not wait([work], BEAT).done:
+                ask()
+        error, fault = work.exception(), ""
+        if error:
+            why = one_line(error) if isinstance(error, CovdpError) else type(error).__name__
+            fault = f"{name}: {why}"
+        return Shareable({"fault": fault})
+
+
+def write_job(folder: Path, study: str, hospitals: Sequence[str]) -> Path:
+    """Write a job of NVFlare.
+
+    Parameters
+    ----------
+    folder : Path
+        New folder, whose name is the job's.
+    study : str
+        Digest of the terms.
+    hospitals : sequence of str
+        Names of all hospitals, as the server knows them.
+
+    Returns
+    -------
+    Path
+        The folder.
+    """
+    names = list(hospitals)
+    relay = {"id": "relay", "path": CLASSES["server"], "args": {"hospitals": names}}
+    part = {"tasks": ["*"], "executor": {"path": CLASSES["client"], "args": {"study": study}}}
+    meta = {"name": folder.name, "min_clients": len(names), "mandatory_clients": names}
+    meta |= {"resource_spec": {}, "deploy_map": {"relay": ["server"], "part": names}}
+    files = {
+        "meta": meta,
+        "relay/config/config_fed_server": {"format_version": 2, "workflows": [relay]},
+        "part/config/config_fed_client": {"format_version": 2, "executors": [part]},
+    }
+    for name, content in files.items():
+        path = folder / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content), encoding="utf-8")
+    return folder
+
+
+def admit(kit: Path) -> None:
+    """Let a site of NVFlare run joint releases and nothing else: no other class, no job's code.
+
+    Parameters
+    ----------
+    kit : Path
+        Folder of the server or of a hospital, as it was provisioned.
+
+    Raises
+    ------
+    JointError
+        When it is none.
+    """
+    try:
+        files = {x: kit / "local" / f"{x}.json.default" for x in ("resources", "authorization")}
+        found = {x: json.loads(path.read_text(encoding="utf-8")) for x, path in files.items()}
+        found["resources"] |= {"class_allow_list": [__name__], "allow_log_streaming": False}
+        rights = found["authorization"]["permissions"]
+        rights["lead"] |= {"byoc": "none", "shell_commands": "none"}
+        rights["project_admin"] = rights["lead"]
+        for name, path in files.items():
+            path.with_suffix("").write_text(json.dumps(found[name], indent=2), encoding="utf-8")
+    except (OSError, ValueError, KeyError) as error:
+        raise JointError(
+            f"{kit} is no startup kit of a server or a site ({one_line(error)}); give the folder "
+            "that `nvflare provision` made"
+        ) from error
+
+
+def simulate(study: str, hospitals: Mapping[str, str]) -> None:
+    """Run a job on this machine, each hospital in a process of its own.
+
+    Parameters
+    ----------
+    study : str
+        Digest of the terms.
+    hospitals : mapping of str to str
+        Address of the ledger of each hospital.
+
+    Raises
+    ------
+    JointError
+        With the line that ended the job.
+    """
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # processes end after it
+        run, log = Path(folder, "run"), Path(folder, "log.txt")
+        job = write_job(Path(folder, "join"), study, [*hospitals])
+        (run / "local").mkdir(parents=True)
+        allowed = json.dumps({"class_allow_list": [*CLASSES.values()]})
+        (run / "local" / "resources.json").write_text(allowed, encoding="utf-8")
+        command = [sys.executable, "-m", "nvflare.private.fed.app.simulator.simulator", str(job)]
+        command += ["-w", str(run), "-c", ",".join(hospitals), "-t", str(len(hospitals))]
+        ledgers = os.environ | {LEDGERS: json.dumps(dict(hospitals))}
+        with log.open("wb") as out:
+            subprocess.run(command, stdout=out, stderr=out, env=ledgers, check=False)
+        last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
+        _check_end(run / "server" / "simulate_job" / END, last)
+
+
+@contextmanager
+def _session(kit: Path) -> Iterator[Session]:
+    """Open a session at the server of an admin's kit; raise `JointError` where it is refused."""
+    logging.getLogger("nvflare").addHandler(logging.NullHandler())  # not to standard error
+    try:
+        admin = json.loads((kit / "startup" / "fed_admin.json").read_text(encoding="utf-8"))
+        with (
+            redirect_stdout(StringIO()),
+            closing(Session(admin["admin"]["username"], str(kit.absolute()))) as session,
+        ):
+            session.try_connect(10.0)
+            yield session
+    except CovdpError:
+        raise
+    except Exception as error:
+        raise JointError(
+            f"{kit} opens no server ({type(error).__name__}: {one_line(error)}); give the folder "
+            "of an admin's startup kit, and see that the server runs"
+        ) from error
+
+
+def submit(study: str, name: str, hospitals: Sequence[str], kit: Path) -> str:
+    """Submit a job to a server.
+
+    Parameters
+    ----------
+    study : str
+        Digest of the terms.
+    name : str
+        Name of the job: letters, digits, dots, underscores and hyphens.
+    hospitals : sequence of str
+        Names of all hospitals, as the server knows them.
+    kit : Path
+        Folder of an admin's startup kit, as it was provisioned.
+
+    Returns
+    -------
+    str
+        Number of the job.
+
+    Raises
+    ------
+    JointError
+        When the server refuses, or a hospital is not connected to it.
+    """
+    with _session(kit) as session, TemporaryDirectory() as folder:
+        there = {client.name for client in session.get_connected_client_list()}
+        if missing := sorted({*hospitals} - there):
+            raise JointError(f"{missing[0]} is not connected; start NVFlare there, and try again")
+        return str(session.submit_job(str(write_job(Path(folder, name), study, hospitals))))
+
+
+def follow(job: str, kit: Path) -> None:
+    """Wait for the end of a job; whoever interrupts this ends the job.
+
+    Parameters
+    ----------
+    job : str
+        Number of the job.
+    kit : Path
+        Folder of an admin's startup kit, as it was provisioned.
+
+    Raises
+    ------
+    JointError
+        With the line that ended the job, where it is not done.
+    """
+    with _session(kit) as session, TemporaryDirectory() as folder:
+        try:
+            status = session.wait_for_job(job)["status"]
+        except KeyboardInterrupt:
+            session.abort_job(job)
+            raise
+        found = session.download_job_result(job, folder)
+        _check_end(Path(found, "workspace", END), f"the server says {status}")
+
+
+def _check_end(path: Path, why: str) -> None:
+    """Raise `JointError` with the line that ended a job, unless it is done."""
+    fault = path.read_text(encoding="utf-8") if path.exists() else f"NVFlare ended early ({why})"
+    if fault:
+        raise JointError(one_line(fault))

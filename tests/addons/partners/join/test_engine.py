@@ -1,0 +1,461 @@
+"""The engine on NVFlare as it is deployed: its simulator, and its server with certified sites."""
+
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from nvflare.apis.signal import Signal
+from scipy import stats
+
+from covdp.addons.partners.join import engine
+from covdp.addons.partners.join.hospital import approval_path
+from covdp.addons.partners.join.journal import open_journal
+from covdp.addons.partners.join.shares import JointError
+from covdp.addons.partners.join.site import Site
+from covdp.addons.partners.join.study import Study
+from covdp.errors import LedgerError
+from covdp.ledger import Ledger
+from covdp.ledger.keys import fingerprint
+from tests.addons.partners.join import worker
+from tests.addons.partners.join.hub import study_of
+from tests.addons.partners.join.wards import NAMES, approve_at, write_hospitals
+from tests.tools.code import ROOT
+from tests.tools.patience import until
+
+ADMIN = "lead@hub.org"
+PROJECT = """
+api_version: 3
+name: study
+participants:
+  - {{name: localhost, type: server, org: hub, fed_learn_port: {port}}}
+  - {{name: north, type: client, org: north}}
+  - {{name: south, type: client, org: south}}
+  - {{name: west, type: client, org: west}}
+  - {{name: lead@hub.org, type: admin, org: hub, role: lead}}
+builders:
+  - path: nvflare.lighter.impl.workspace.WorkspaceBuilder
+  - path: nvflare.lighter.impl.static_file.StaticFileBuilder
+    args: {{config_folder: config, scheme: grpc}}
+  - path: nvflare.lighter.impl.cert.CertBuilder
+  - path: nvflare.lighter.impl.signature.SignatureBuilder
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_lingering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one process all hear of a fault at once."""
+    monkeypatch.setattr(engine, "LINGER", 0.0)
+
+
+@dataclass
+class Deployment:
+    """A server and three sites, each with a startup kit of its own, as processes.
+
+    Attributes
+    ----------
+    kits : Path
+        Folder of the kits, by name.
+    folder : Path
+        Folder of the hospitals, their ledger, and of what the server saw.
+    book : Ledger
+        Ledger of the hospitals.
+    """
+
+    kits: Path
+    folder: Path
+    book: Ledger
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(self, name: str) -> None:
+        """Start the server or a site as people do, but in the foreground."""
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        python = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+        told = {worker.FOLDER: str(self.folder), "COVDP_LEDGER": str(self.folder / "ledger.sqlite")}
+        if name in self.running:
+            self.running[name].wait()
+        with (self.kits / f"{name}.log").open("ab") as log:
+            self.running[name] = subprocess.Popen(
+                [self.kits / name / "startup" / "sub_start.sh", "--once"],
+                env={**os.environ, "PATH": path, "PYTHONPATH": python, **told},
+                stdout=log,
+                stderr=log,
+            )
+
+    def approve(self) -> Study:
+        """Return a study that all three have approved."""
+        study = study_of()
+        for name in NAMES:
+            approve_at(self.folder, self.book, study, name)
+        return study
+
+    def submit(self, study: Study, fault: str = "") -> str:
+        """Submit a job once all are connected, and return its number."""
+        (self.folder / "fault").write_text(fault)
+        found = list[str]()
+
+        def submitted() -> bool:
+            try:
+                found.append(engine.submit(study.digest, "join", NAMES, self.kits / ADMIN))
+            except JointError:
+                return False
+            return True
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(engine.CLASSES, "server", f"{worker.__name__}.Witness")
+            patch.setitem(engine.CLASSES, "client", f"{worker.__name__}.Worker")
+            until(submitted)
+        return found[0]
+
+    def end(self) -> None:
+        """Kill all that runs."""
+        for process in self.running.values():
+            with suppress(psutil.NoSuchProcess):
+                for child in psutil.Process(process.pid).children(recursive=True):
+                    child.kill()
+            process.kill()
+            process.wait()
+
+
+def allow(kit: Path, storage: Path) -> None:
+    """Let a site run joint releases with the tests' classes; a server stores in our folder."""
+    engine.admit(kit)
+    path = kit / "local" / "resources.json"
+    resources = json.loads(path.read_text())
+    assert resources["class_allow_list"] == [engine.__name__]
+    resources["class_allow_list"] = [worker.__name__]
+    path.write_text(json.dumps(resources).replace("/tmp/nvflare", str(storage)))
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """Provision a server and three sites with certificates, and start them."""
+    folder = tmp_path_factory.mktemp("deployed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (folder / "project.yml").write_text(PROJECT.format(port=port))
+    command = [sys.executable, "-m", "nvflare.cli", "provision", "-p", "project.yml", "-w", "kits"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    (folder / "wards").mkdir()
+    kits, wards = folder / "kits" / "study" / "prod_00", folder / "wards"
+    deployment = Deployment(kits, wards, write_hospitals(wards, NAMES))
+    try:
+        for name in ("localhost", *NAMES):
+            allow(kits / name, folder / "storage")
+            deployment.start(name)
+        yield deployment
+    finally:
+        deployment.end()
+
+
+@dataclass
+class Wire:
+    """Context of a relay or of a site, without a network: a message goes straight to the relay."""
+
+    relay: engine.Relay
+    name: str
+    folder: Path
+
+    def get_identity_name(self) -> str:
+        """Return the name of the site."""
+        return self.name
+
+    def get_job_id(self) -> str:
+        """Return the number of the job."""
+        return "job"
+
+    def get_run_dir(self, job: str) -> str:
+        """Return the folder of the job at the server."""
+        return str(self.folder)
+
+    def send_aux_request(
+        self, targets: list[str], topic: str, words: Any, timeout: float, fl_ctx: Any
+    ) -> dict[str, Any]:
+        """Have the relay answer, but for messages that are lost."""
+        if np.random.default_rng().random() < 0.3:
+            return {}
+        return {"server": self.relay.hear(topic, words, self)}
+
+    def register_aux_message_handler(self, topic: str, handler: Any) -> None:
+        """Do nothing: it is called straight."""
+
+    def get_engine(self) -> Any:
+        """Return what sends."""
+        return self
+
+    get_workspace = get_peer_context = get_engine
+
+
+def take_turns(
+    work: Callable[[str, engine.Turns], object],
+    folder: Path,
+    *,
+    relay: engine.Relay | None = None,
+    ended: Signal | None = None,
+) -> dict[str, str]:
+    """Return the line that each hospital ended with, and the server's."""
+    relay = relay or engine.Relay([*NAMES])
+    relay.start_controller(Wire(relay, "server", folder))
+    panics, ends = list[str](), dict[str, str]()
+
+    def broadcast(task: Any, *_: object) -> None:
+        def run(name: str) -> None:
+            site = engine.Participant("study")
+            site.take_part = work  # type: ignore[method-assign]
+            result = site.execute("take part", None, Wire(relay, name, folder), Signal())
+            ends[name] = result["fault"]
+            relay.end(SimpleNamespace(result=result, client=SimpleNamespace(name=name)), None)
+            if len(ends) == len(NAMES):
+                task.completion_status = "OK"
+
+        for name in NAMES:
+            threading.Thread(target=run, args=(name,)).start()
+
+    relay.broadcast = broadcast
+    relay.system_panic = lambda fault, _: panics.append(fault)
+    relay.control_flow(ended or Signal(), Wire(relay, "server", folder))
+    until(lambda: len(ends) == len(NAMES))
+    ends["server"] = (folder / engine.END).read_text()
+    assert panics == [ends["server"]] * bool(ends["server"])
+    return ends
+
+
+def test_turns_are_relayed_and_added_though_messages_are_lost(tmp_path: Path) -> None:
+    """A third of them; words wrap at 2⁶⁴, and each hospital hears all."""
+    heard = dict[str, list[Any]]()
+
+    def work(name: str, line: engine.Turns) -> None:
+        own = 2**63 + NAMES.index(name)
+        said = line.gather("hello", name.encode())
+        heard[name] = [said, line.total("count", own.to_bytes(8, "little") * 2)]
+
+    assert set(take_turns(work, tmp_path).values()) == {""}
+    total = (3 * 2**63 + 3) % 2**64
+    said = {name: name.encode() for name in NAMES}
+    assert list(heard.values()) == [[said, total.to_bytes(8, "little") * 2]] * 3
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda line: line.total("count", bytes(8)),
+        lambda line: line.total("count", bytes(15)),
+        lambda line: line.total("count", "words"),
+        lambda line: line.total("step 1", bytes(16)),
+        lambda line: line.gather("count", bytes(16)),
+        lambda line: line.total("count", None),
+    ],
+    ids=["short", "cut", "text", "turn", "way", "nothing"],
+)
+def test_words_that_do_not_fit_open_nothing(fault: Any, tmp_path: Path) -> None:
+    """No hospital is given an answer; all end, with one line."""
+    answers = list[object]()
+
+    def work(name: str, line: engine.Turns) -> None:
+        line.gather("hello", b"")
+        answers.append(fault(line) if name == "south" else line.total("count", bytes(16)))
+
+    ends = take_turns(work, tmp_path)
+    assert "does not fit together" in ends["server"]
+    assert not any(answers)
+    assert all(ends["server"] in line for name, line in ends.items())
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (JointError("ask the\nleading hospital"), "south: ask the leading hospital"),
+        (LedgerError("the account has 0 left"), "south: the account has 0 left"),
+        (KeyError(worker.SECRET), "south: KeyError"),
+        (SystemExit(worker.SECRET), "south: SystemExit"),
+    ],
+    ids=["joint", "ledger", "other", "exit"],
+)
+def test_a_fault_of_one_hospital_ends_all_with_its_line(
+    error: BaseException, told: str, tmp_path: Path
+) -> None:
+    """Whether the others wait or have done their part."""
+
+    def work(name: str, line: engine.Turns) -> None:
+        line.gather("hello", b"")
+        if name == "south":
+            raise error
+        if name == "north":
+            line.gather("transcript", b"")
+
+    ends = take_turns(work, tmp_path)
+    assert ends == {"north": f"north: {told}", "south": told, "west": "", "server": told}
+
+
+@pytest.mark.parametrize("why", ["silent", "hand", "stranger"])
+def test_a_job_ends_when_not_all_are_there_and_nobody_else(why: str, tmp_path: Path) -> None:
+    """In one line; nothing is opened."""
+    relay = engine.Relay([*NAMES], patience=0.0 if why == "silent" else 300.0)
+    ended = Signal()
+    if why == "hand":
+        ended.trigger(True)
+
+    def work(name: str, line: engine.Turns) -> None:
+        if why == "stranger":
+            words = {"turn": 0, "way": "gather", "kind": "hello", "content": b""}
+            relay.hear(engine.TOPIC, words, Wire(relay, "stranger", tmp_path))
+        if name != "south" or why == "stranger":
+            line.gather("hello", b"")
+
+    ends = take_turns(work, tmp_path, relay=relay, ended=ended)
+    told = {"silent": " is not heard", "hand": "a hand ended it", "stranger": "does not fit"}
+    assert told[why] in ends["server"]
+    assert engine.STOPPED in ends["north"]
+    assert not relay.answers
+
+
+def test_a_job_has_no_code_and_names_the_study_and_the_hospitals_alone(tmp_path: Path) -> None:
+    """Its classes are those of the engine."""
+    job = engine.write_job(tmp_path / "join", "ab" * 32, NAMES)
+    files = {str(path.relative_to(job)): path for path in job.rglob("*") if path.is_file()}
+    assert set(files) == {
+        "meta.json",
+        "relay/config/config_fed_server.json",
+        "part/config/config_fed_client.json",
+    }
+    server, client = (
+        json.loads(files[name].read_text()) for name in sorted(files, reverse=True)[:2]
+    )
+    assert server["workflows"][0]["args"] == {"hospitals": [*NAMES]}
+    (executor,) = client["executors"]
+    assert executor["executor"]["args"] == {"study": "ab" * 32}
+
+
+def test_a_folder_that_is_no_kit_is_refused(tmp_path: Path) -> None:
+    """In one line, with the way out."""
+    with pytest.raises(JointError, match="give the folder that `nvflare provision` made"):
+        engine.admit(tmp_path)
+    with pytest.raises(JointError, match="give the folder of an admin's startup kit"):
+        engine.submit("ab" * 32, "join", NAMES, tmp_path)
+
+
+def messages(deployed: Deployment, job: str) -> dict[tuple[str, str], tuple[str, bytes]]:
+    """Return way and words of each turn and hospital, as the server was told them."""
+    rows = (deployed.folder / f"{job}.jsonl").read_text().splitlines()
+    said = [json.loads(row) for row in rows]
+    return {(kind, name): (way, bytes.fromhex(words)) for name, way, kind, words in said}
+
+
+def check_signatures(seen: dict[tuple[str, str], tuple[str, bytes]], study: Study) -> None:
+    """Check that all that is not a word is public, or signed by a hospital in this attempt."""
+    said = {name: words for (kind, name), (_, words) in seen.items() if kind == "hello"}
+    assert {len(words) for words in said.values()} == {5 * 32}  # keys, terms, nonce, steps
+    text = b"".join(name.encode() + b"\0" + said[name] for name in sorted(said))
+    attempt: Any = SimpleNamespace(study=study, transcript=hashlib.sha256(text).digest())
+    for (kind, name), (way, words) in seen.items():
+        assert way == ("total" if kind == "count" or kind.startswith("step ") else "gather")
+        if way == "gather" and kind != "hello":
+            message = Site._message(attempt, kind, name, words[64:])
+            assert fingerprint(said[name][:32]) == study.fingerprints[name]
+            Ed25519PublicKey.from_public_bytes(said[name][:32]).verify(words[:64], message)
+
+
+@pytest.mark.slow
+def test_a_failure_in_one_hospital_says_its_type_alone(deployed: Deployment) -> None:
+    """No word of its message is in any file of the server or of a site, logs included."""
+    job = deployed.submit(deployed.approve(), fault="fail west start")
+    with pytest.raises(JointError, match=r"^west: KeyError$"):
+        engine.follow(job, deployed.kits / ADMIN)
+    assert (deployed.kits / "localhost" / "log.txt").exists()
+    for path in deployed.kits.rglob("*"):
+        assert path.is_dir() or worker.SECRET.encode() not in path.read_bytes()
+
+
+@pytest.mark.slow
+def test_a_job_that_brings_code_is_run_by_no_site(
+    deployed: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the same code under the same name is allowed where it is installed."""
+
+    def write(folder: Path, study: str, hospitals: Sequence[str]) -> Path:
+        job = write_job(folder, study, hospitals)
+        code = Path(worker.__file__).read_text()
+        (job / "part" / "custom").mkdir()
+        (job / "part" / "custom" / "worker.py").write_text(code)
+        return job
+
+    write_job = engine.write_job
+    monkeypatch.setattr(engine, "write_job", write)
+    job = deployed.submit(study_of(), fault="fail west start")
+    with pytest.raises(JointError, match="FAILED_TO_RUN"):
+        engine.follow(job, deployed.kits / ADMIN)
+    assert (deployed.folder / "fault").exists()
+
+
+@pytest.mark.slow
+def test_a_site_that_is_killed_goes_on_and_the_server_sees_uniform_words(
+    deployed: Deployment,
+) -> None:
+    """One charge, one release of all; no share is drawn anew. χ² of bytes, p above 1e-6."""
+    study = deployed.approve()
+    jobs = [deployed.submit(study, fault="kill south step 3")]
+    with pytest.raises(JointError, match=r"^south is not heard; nothing more is opened"):
+        engine.follow(jobs[0], deployed.kits / ADMIN)
+    journals = {name: approval_path(deployed.book, study.digest, name, "jsonl") for name in NAMES}
+    before = {name: path.read_text() for name, path in journals.items()}
+    entries = open_journal(journals["south"]).entries
+    assert sorted(step for kind, step in entries if kind == "share") == [1, 2, 3]
+    deployed.start("south")
+    jobs.append(deployed.submit(study))
+    engine.follow(jobs[1], deployed.kits / ADMIN)
+
+    paths = [*(deployed.folder / "out").rglob("tissue*.json")]
+    documents = [json.loads(path.read_bytes()) for path in paths]
+    assert {each["joint"]["hospital"] for each in documents} == {*NAMES}
+    assert len({json.dumps(each["classes"], sort_keys=True) for each in documents}) == 1
+    assert all(len(row.costs) == 1 for row in deployed.book.show())
+    for name, path in journals.items():
+        after = path.read_text().splitlines()
+        assert after[: len(before[name].splitlines())] == before[name].splitlines()
+        assert len(set(after)) == len(after)
+
+    words = list[bytes]()
+    for job in jobs:
+        seen = messages(deployed, job)
+        check_signatures(seen, study)
+        words += [said for way, said in seen.values() if way == "total"]
+    octets = np.frombuffer(b"".join(words), np.uint8)
+    assert len(octets) > 256 * 20
+    assert stats.chisquare(np.bincount(octets, minlength=256)).pvalue > 1e-6
+
+
+@pytest.mark.slow
+def test_five_hospitals_on_one_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A process each, with its own ledger; nothing is printed, no file is left."""
+    names, places = ("north", "south", "west", "east", "centre"), tmp_path / "places"
+    for path in (places, *(tmp_path / name for name in names)):
+        path.mkdir()
+    books = {name: write_hospitals(tmp_path / name, [name], images=60) for name in names}
+    study = study_of(names)
+    for name, book in books.items():
+        approve_at(tmp_path / name, book, study, name)
+    monkeypatch.setattr(tempfile, "tempdir", str(places))
+    engine.simulate(study.digest, {name: str(tmp_path / name / "ledger.sqlite") for name in names})
+    paths = [*tmp_path.rglob("tissue*.json")]
+    documents = [json.loads(path.read_bytes()) for path in paths]
+    assert len({json.dumps(each["classes"], sort_keys=True) for each in documents}) == 1
+    assert {each["joint"]["hospital"] for each in documents} == {*names}
+    assert capfd.readouterr() == ("", "")
+    assert not any(places.iterdir())

@@ -56,6 +56,7 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
         "tests": "covdp.addons.partners.comparisons:COMPARING",
         "matches": "covdp.addons.partners.comparisons:MATCHING",
         "hospitals": "covdp.addons.partners.hospitals:COMBINING",
+        "joining": "covdp.addons.partners.joining:JOINING",
         "classifiers": "covdp.addons.partners.classifiers:CLASSIFYING",
         "harmonising": "covdp.addons.partners.harmonising:HARMONISING",
         "composition": "covdp.addons.papers.composition:COMPOSING",

@@ -35,7 +35,7 @@ CITED = re.compile(r"\[(@\w+(?:; @\w+)*)\]")
 KEY = re.compile(r"@\w+\{(\w+),")
 FIELD = re.compile(r"(\w+) = \{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
 """The key of an entry of BibTeX; a name and what stands in its braces, which nest thrice."""
-WITH_MOMENT = ("regions", "tests", "matches", "hospitals", "classifiers", "harmonising")
+WITH_MOMENT = ("regions", "tests", "matches", "hospitals", "joining", "classifiers", "harmonising")
 """Kinds of experiments that look at what a release says besides its mean."""
 HEADING = "Settings of the series"
 """Heading of the table of what is special to each of several series."""

@@ -179,6 +179,8 @@ OTHER_SERIES: Mapping[str, Any] = {
     "burn_in": 77,
     "start": 0.25,
     "hospitals": [2, 1],
+    "colluders": 1,
+    "scanned": 0.2,
     "n_other": 60,
     "opening": 60.0,
     "budget_other": 2.0,

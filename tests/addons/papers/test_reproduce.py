@@ -55,6 +55,7 @@ OURS = [
     "ours-classify",
     "ours-combine",
     "ours-harmonise",
+    "ours-join",
     "ours-labels",
     "ours-match",
     "ours-peers",

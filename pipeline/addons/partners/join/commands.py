@@ -1,4 +1,4 @@
-"""Commands on joint releases: approve the terms, run the study, see how it stands, withdraw."""
+"""Commands on joint releases: admit, approve the terms, run, see how a study stands, withdraw."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +14,28 @@ from covdp.errors import ConfigError
 if TYPE_CHECKING:
     from covdp.addons.partners.join.study import Study
     from covdp.ledger import Ledger
+
+
+def admit(kit: Path, /, *, output: Printing = PLAIN) -> None:
+    """Let a site of NVFlare run joint releases, and nothing else.
+
+    As provisioned, a site runs what whoever starts jobs sends it, code included. Admit the kit of
+    the server and of each hospital once, before it is started.
+
+    ```
+    covdp join admit kits/north
+    ```
+
+    Parameters
+    ----------
+    kit
+        Folder of the startup kit, as it was provisioned.
+    """
+    from covdp.addons.partners.join import engine
+
+    engine.admit(kit)
+    line = f" {kit} runs joint releases, and nothing else; start it anew if it runs"
+    output.answer({"kit": str(kit)}, escape(line))
 
 
 def approve(
@@ -168,7 +190,7 @@ def withdraw(study: Path, /, *, ledger: LedgerAddress = None, output: Printing =
 
 ABOUT = "One release of several hospitals, of which nobody sees the sums."
 book = App(name="join", help=ABOUT, help_epilogue="", help_format="markdown")
-for command in (approve, run, status, withdraw):
+for command in (admit, approve, run, status, withdraw):
     book.command(command)
 
 

@@ -28,6 +28,7 @@ from covdp.addons.partners.join.journal import open_journal
 from covdp.addons.partners.join.shares import JointError
 from covdp.addons.partners.join.site import Site
 from covdp.addons.partners.join.study import Study
+from covdp.cli import main
 from covdp.errors import LedgerError
 from covdp.ledger import Ledger
 from covdp.ledger.keys import fingerprint
@@ -133,7 +134,7 @@ class Deployment:
 
 def allow(kit: Path, storage: Path) -> None:
     """Let a site run joint releases with the tests' classes; a server stores in our folder."""
-    engine.admit(kit)
+    assert main(["join", "admit", str(kit)]) == 0
     path = kit / "local" / "resources.json"
     resources = json.loads(path.read_text())
     assert resources["class_allow_list"] == [engine.__name__]

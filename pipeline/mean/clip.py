@@ -13,7 +13,6 @@ ones are taken that have one peak (`one_peak`). What is cut off is released with
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -289,7 +288,7 @@ def lengths(vectors: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(vectors_times(vectors, vectors[..., None])[..., 0]))
 
 
-def fault_of(found: Mapping[str, NDArray[Any]], own: Mapping[str, NDArray[Any]]) -> str:
+def fault_of(found: Mapping[str, FloatArray], own: Mapping[str, FloatArray]) -> str:
     """Return why parameters of a step may not take the place of one's own; "" where they may.
 
     A vector is (y − centre)/unit, cut off at the radius: of norm at most ½ where the unit is twice
@@ -308,7 +307,7 @@ def fault_of(found: Mapping[str, NDArray[Any]], own: Mapping[str, NDArray[Any]])
     if not all(np.isfinite(x).all() for x in found.values()):
         return "that are not finite"
     reaches = {"radius", "near", "far", "farthest"} & own.keys()
-    if not all(np.array_equal(found[name] > 0.0, own[name] > 0.0) for name in reaches):
+    if not all(np.array_equal(found[x] > 0.0, own[x] > 0.0) for x in reaches):
         return "of reaches that are not positive"
     if "unit" in own and not (found["unit"] >= 2.0 * found["radius"]).all():
         return "of a unit below twice the radius"

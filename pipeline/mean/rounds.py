@@ -37,7 +37,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import cycle
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,7 +173,8 @@ class _Draws:
         centres = self.centres()
         counts = ends = np.zeros((1, len(prior.edges) + 1), np.int64)
         odd = self.odd(self.points, centres)[:, : None if self.may_cut else 0]
-        centres, odd, far = self.agreed(centres=centres, odd=odd, far=far)
+        centres, odd, farther = self.agreed(centres=centres, odd=odd, far=far.astype(np.float64))
+        far = farther > 0.0
         for records, size in self.around(centres):
             size = sizes_beside_odd(records, size, centres, odd, prior.edges[-1])
             counts = counts + shell_counts(size, prior.edges)
@@ -184,7 +185,7 @@ class _Draws:
         released = self.release(step, list(counts / (divisor * SQRT2)))
         return np.array(released) * (SQRT2 * divisor)
 
-    def agreed(self, **own: NDArray[Any]) -> list[NDArray[Any]]:
+    def agreed(self, **own: FloatArray) -> list[FloatArray]:
         """Return the parameters of a step, and move to the points, as all curators have them."""
         if len(self.noise) == 1 and isinstance(source := self.noise[0], CollectiveNoise):
             found = source.agree({**own, "points": self.points})

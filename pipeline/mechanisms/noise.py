@@ -62,7 +62,7 @@ class Noise(Protocol):
 class CollectiveNoise(Noise, Protocol):
     """A source that several curators call in step: each adds a share, and the total is opened."""
 
-    def agree(self, parameters: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    def agree(self, parameters: Mapping[str, FloatArray]) -> Mapping[str, FloatArray]:
         """Return the public parameters of a step that all curators use, in place of one's own.
 
         Parameters

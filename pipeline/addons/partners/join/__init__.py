@@ -10,6 +10,6 @@ site        one hospital in step with the others
 account     its words in the ledger: shares that were drawn, studies that were withdrawn
 schema      document: a release, who took part, what was promised (promises.toml)
 hospital    one hospital from its images to its release
-simulation  all hospitals on one machine
-commands    approve, run, status, withdraw
+engine      NVFlare, which carries what they say
+commands    admit, approve, run, status, withdraw
 """

@@ -101,7 +101,7 @@ class Relay(Controller):  # type: ignore[misc]
             lost = [name for name, when in self.heard.items() if when < since]
             if lost or abort_signal.triggered:
                 self.fault = (
-                    f"{lost[0]} is not heard" if lost else "a site failed, or a hand ended it"
+                    f"{lost[0]} is not heard" if lost else "ended by hand, or as a site failed"
                 )
                 self.fault += f"; {STOPPED}"
         folder = fl_ctx.get_engine().get_workspace().get_run_dir(fl_ctx.get_job_id())

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,21 +72,21 @@ class Deployment:
     kits : Path
         Folder of the kits, by name.
     folder : Path
-        Folder of the hospitals, their ledger, and of what the server saw.
-    book : Ledger
-        Ledger of the hospitals.
+        Folder of the hospitals, with their ledgers, and of what the server saw.
+    books : mapping of str to Ledger
+        Ledger of each hospital.
     """
 
     kits: Path
     folder: Path
-    book: Ledger
+    books: Mapping[str, Ledger]
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self, name: str) -> None:
         """Start the server or a site as people do, but in the foreground."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         python = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-        told = {worker.FOLDER: str(self.folder), "COVDP_LEDGER": str(self.folder / "ledger.sqlite")}
+        told = {worker.FOLDER: str(self.folder), "COVDP_LEDGER": str(ledger_of(self.folder, name))}
         if name in self.running:
             self.running[name].wait()
         with (self.kits / f"{name}.log").open("ab") as log:
@@ -96,13 +96,6 @@ class Deployment:
                 stdout=log,
                 stderr=log,
             )
-
-    def approve(self) -> Study:
-        """Return a study that all three have approved."""
-        study = study_of()
-        for name in NAMES:
-            approve_at(self.folder, self.book, study, name)
-        return study
 
     def submit(self, study: Study, fault: str = "") -> str:
         """Submit a job once all are connected, and return its number."""
@@ -132,6 +125,28 @@ class Deployment:
             process.wait()
 
 
+def ledger_of(folder: Path, name: str) -> Path:
+    """Return the path of the ledger of a hospital."""
+    return folder / name / "ledger.sqlite"
+
+
+def write_each(folder: Path, names: Sequence[str], images: int = 220) -> dict[str, Ledger]:
+    """Write images, card, config and a ledger of its own for each hospital."""
+    for name in names:
+        (folder / name).mkdir()
+    return {name: write_hospitals(folder / name, [name], images=images) for name in names}
+
+
+def approve_each(folder: Path, books: Mapping[str, Ledger]) -> Study:
+    """Return a study that each hospital has approved, with the key of its own ledger."""
+    keys = {name: book.signing_key().public_key() for name, book in books.items()}
+    prints = {name: fingerprint(key.public_bytes_raw()) for name, key in keys.items()}
+    study = study_of([*books], fingerprints=prints)
+    for name, book in books.items():
+        approve_at(folder / name, book, study, name)
+    return study
+
+
 def allow(kit: Path, storage: Path) -> None:
     """Let a site run joint releases with the tests' classes; a server stores in our folder."""
     assert main(["join", "admit", str(kit)]) == 0
@@ -154,7 +169,7 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     (folder / "wards").mkdir()
     kits, wards = folder / "kits" / "study" / "prod_00", folder / "wards"
-    deployment = Deployment(kits, wards, write_hospitals(wards, NAMES))
+    deployment = Deployment(kits, wards, write_each(wards, NAMES))
     try:
         for name in ("localhost", *NAMES):
             allow(kits / name, folder / "storage")
@@ -319,7 +334,7 @@ def test_a_job_ends_when_not_all_are_there_and_nobody_else(why: str, tmp_path: P
             line.gather("hello", b"")
 
     ends = take_turns(work, tmp_path, relay=relay, ended=ended)
-    told = {"silent": " is not heard", "hand": "a hand ended it", "stranger": "does not fit"}
+    told = {"silent": " is not heard", "hand": "ended by hand", "stranger": "does not fit"}
     assert told[why] in ends["server"]
     assert engine.STOPPED in ends["north"]
     assert not relay.answers
@@ -374,7 +389,8 @@ def check_signatures(seen: dict[tuple[str, str], tuple[str, bytes]], study: Stud
 @pytest.mark.slow
 def test_a_failure_in_one_hospital_says_its_type_alone(deployed: Deployment) -> None:
     """No word of its message is in any file of the server or of a site, logs included."""
-    job = deployed.submit(deployed.approve(), fault="fail west start")
+    study = approve_each(deployed.folder, deployed.books)
+    job = deployed.submit(study, fault="fail west start")
     with pytest.raises(JointError, match=r"^west: KeyError$"):
         engine.follow(job, deployed.kits / ADMIN)
     assert (deployed.kits / "localhost" / "log.txt").exists()
@@ -408,11 +424,14 @@ def test_a_site_that_is_killed_goes_on_and_the_server_sees_uniform_words(
     deployed: Deployment,
 ) -> None:
     """One charge, one release of all; no share is drawn anew. χ² of bytes, p above 1e-6."""
-    study = deployed.approve()
+    study = approve_each(deployed.folder, deployed.books)
     jobs = [deployed.submit(study, fault="kill south step 3")]
     with pytest.raises(JointError, match=r"^south is not heard; nothing more is opened"):
         engine.follow(jobs[0], deployed.kits / ADMIN)
-    journals = {name: approval_path(deployed.book, study.digest, name, "jsonl") for name in NAMES}
+    journals = {
+        name: approval_path(book, study.digest, name, "jsonl")
+        for name, book in deployed.books.items()
+    }
     before = {name: path.read_text() for name, path in journals.items()}
     entries = open_journal(journals["south"]).entries
     assert sorted(step for kind, step in entries if kind == "share") == [1, 2, 3]
@@ -420,11 +439,11 @@ def test_a_site_that_is_killed_goes_on_and_the_server_sees_uniform_words(
     jobs.append(deployed.submit(study))
     engine.follow(jobs[1], deployed.kits / ADMIN)
 
-    paths = [*(deployed.folder / "out").rglob("tissue*.json")]
+    paths = [*deployed.folder.rglob("tissue*.json")]
     documents = [json.loads(path.read_bytes()) for path in paths]
     assert {each["joint"]["hospital"] for each in documents} == {*NAMES}
     assert len({json.dumps(each["classes"], sort_keys=True) for each in documents}) == 1
-    assert all(len(row.costs) == 1 for row in deployed.book.show())
+    assert all(len(row.costs) == 1 for book in deployed.books.values() for row in book.show())
     for name, path in journals.items():
         after = path.read_text().splitlines()
         assert after[: len(before[name].splitlines())] == before[name].splitlines()
@@ -446,14 +465,10 @@ def test_five_hospitals_on_one_machine(
 ) -> None:
     """A process each, with its own ledger; nothing is printed, no file is left."""
     names, places = ("north", "south", "west", "east", "centre"), tmp_path / "places"
-    for path in (places, *(tmp_path / name for name in names)):
-        path.mkdir()
-    books = {name: write_hospitals(tmp_path / name, [name], images=60) for name in names}
-    study = study_of(names)
-    for name, book in books.items():
-        approve_at(tmp_path / name, book, study, name)
+    places.mkdir()
+    study = approve_each(tmp_path, write_each(tmp_path, names, 60))
     monkeypatch.setattr(tempfile, "tempdir", str(places))
-    engine.simulate(study.digest, {name: str(tmp_path / name / "ledger.sqlite") for name in names})
+    engine.simulate(study.digest, {name: str(ledger_of(tmp_path, name)) for name in names})
     paths = [*tmp_path.rglob("tissue*.json")]
     documents = [json.loads(path.read_bytes()) for path in paths]
     assert len({json.dumps(each["classes"], sort_keys=True) for each in documents}) == 1

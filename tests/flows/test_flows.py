@@ -785,6 +785,7 @@ def test_a_label_changes_nothing_that_prefect_keeps(
 
     outcomes = []
     for moved in (False, True):
+        fixed_noise(monkeypatch, COUNTS)
         ward = Ward(tmp_path / "ward")
         ward.write(config=SECRET, stream=stream)
         ward.pay()
@@ -792,7 +793,6 @@ def test_a_label_changes_nothing_that_prefect_keeps(
         if moved:
             move(ward, first)
         monkeypatch.setenv("COVDP_LEDGER", str(ward.folder / "ledger.sqlite"))
-        fixed_noise(monkeypatch, COUNTS)
         out = ward.folder / "out"
         state = release(
             ward.folder / "night.toml", out, ward.folder, "2026-03-01", return_state=True

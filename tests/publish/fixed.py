@@ -1,5 +1,6 @@
 """Noise that is the same in every draw."""
 
+import secrets
 from collections.abc import Callable
 
 import numpy as np
@@ -9,10 +10,16 @@ from covdp.arrays import FloatArray
 from covdp.mechanisms import NoisyVector, noise
 
 
+def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have all ledgers that are made from now on one key, so that they sign alike."""
+    monkeypatch.setattr(secrets, "token_bytes", lambda size=32: bytes(size))
+
+
 def draw_by(
     monkeypatch: pytest.MonkeyPatch, source: Callable[[FloatArray, float, float], NoisyVector]
 ) -> None:
-    """Have a function draw in place of the lattice."""
+    """Have a function draw in place of the lattice; ledgers have one key."""
+    one_key(monkeypatch)
     monkeypatch.setattr(noise, "hardened_gaussian", source)
 
 

@@ -9,6 +9,7 @@ import pytest
 import covdp.mechanisms.noise as noise_module
 from covdp.arrays import FloatArray
 from covdp.mean import Release
+from tests.publish.fixed import one_key
 
 
 class Call(NamedTuple):
@@ -50,8 +51,9 @@ class ScriptedSource:
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScriptedSource]:
-    """Put a `ScriptedSource` in the place of OpenDP's measurements."""
+    """Put a `ScriptedSource` in the place of OpenDP's measurements; ledgers have one key."""
     real = noise_module._measurement
+    one_key(monkeypatch)
 
     def put(answer: Answer | None = None) -> ScriptedSource:
         source = ScriptedSource(real, answer)

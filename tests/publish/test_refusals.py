@@ -8,7 +8,6 @@ in other classes must be the same: exit code, both streams, names of files and t
 import io
 import itertools
 import re
-import secrets
 import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +24,7 @@ from sample_dicom import write_dicom
 from covdp.cli import main
 from covdp.ledger import init_ledger
 from covdp.privacy import GDP
-from tests.publish.fixed import fixed_noise
+from tests.publish.fixed import fixed_noise, one_key
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
@@ -147,7 +146,7 @@ def outcome(
     (folder / "card.toml").write_text(card)
     (folder / "ward.toml").write_text(CONFIG + stream)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(secrets, "token_bytes", bytes)  # of one key, as documents are signed
+        one_key(patch)
         init_ledger(folder / "ledger.sqlite").set_budget("ward", GDP(9.0))
     out = folder / "out"
     tokens = ["release", "--config", "ward.toml", "--ledger", "ledger.sqlite", "--out", str(out)]

@@ -57,10 +57,10 @@ def test_folders_that_differ_in_labels_differ_in_noise_alone(
     """
     outcomes = []
     for moved in ((), (0,), (0, 3, 8, 9, 12), tuple(range(18))):
+        asked = fixed_noise(monkeypatch, COUNTS)
         ward = Ward(tmp_path / "ward")
         ward.write(card, config=SECRET, stream=HORIZON)
         ward.pay()
-        asked = fixed_noise(monkeypatch, COUNTS)
         for day in range(1, 6):
             many = {1: 9, 3: 1}.get(day, 2)
             for path in ward.put(well=many, ill=0 if day == 3 else many):
@@ -90,10 +90,10 @@ def test_what_is_printed_and_written_tells_no_class(
     caplog.set_level(logging.DEBUG)
     outcomes = []
     for moved in (False, True):
+        fixed_noise(monkeypatch, COUNTS)
         ward = Ward(tmp_path / "ward")
         ward.write(config=SECRET, stream=stream)
         ward.pay(50.0)
-        fixed_noise(monkeypatch, COUNTS)
         monkeypatch.chdir(ward.folder)
         for day in (1, 2):
             (first, *_) = ward.put(well=4, ill=1)

@@ -22,7 +22,7 @@ from covdp.cli import main
 from covdp.inference import region
 from covdp.ledger import api, init_ledger, open_ledger
 from covdp.ledger.keys import public_text, signed
-from covdp.privacy import best_test, epsilon_of
+from covdp.privacy import best_test, epsilon_of, main_parameter, repeat
 from tests.addons.partners.issued import Document, both, committed, dumped, issue, script, unsigned
 from tests.report.browsing import browser  # noqa: F401  (a fixture)
 
@@ -201,6 +201,22 @@ def test_all_that_ledgers_commit_is_consistent(
         assert both(run, dumped(dict(drawn.to_document())), tmp_path) == (
             ("consistent; signer unknown",) * 2
         )
+
+
+@pytest.mark.parametrize(
+    "budget", [GDP(1e-4), GDP(0.1), GDP(3.7), ZCDP(1e-4), ZCDP(1 / 3), ZCDP(12)]
+)
+def test_no_true_document_is_refused(budget: GDP | ZCDP, run: Any, tmp_path: Path) -> None:
+    """At budgets where ε is next to nothing, of no short decimal, or where nothing is protected."""
+    ledger = init_ledger(tmp_path / "ledger.sqlite")
+    ledger.set_budget("tiles", repeat(budget, 3))
+    for labels in ("secret", "public"):
+        text = f'definition = "{budget.name}"\nlabels = "{labels}"\n'
+        text += f"budget = {main_parameter(budget)!r}\n"
+        path = committed(
+            tmp_path, ledger, labels, f'population = "tiles"\ndataset = "tiles"\n{text}'
+        )
+        assert both(run, path.read_bytes(), tmp_path) == ("consistent; signer unknown",) * 2
 
 
 def test_sixty_forgeries_are_refused(

@@ -86,8 +86,8 @@ def test_what_is_printed_and_written_tells_no_size(
     outcomes = []
     for name in ("as they are", "one label", "all in one"):
         folder = tmp_path / "ward"
-        config = write_ward(folder, WARDS[name])
         fixed_noise(monkeypatch)
+        config = write_ward(folder, WARDS[name])
         monkeypatch.chdir(folder)
         asked = ["release", "--config", config.name, "--ledger", "ledger.sqlite", "--out", "out"]
         code = main([*asked, "--data-root", ".", "--even-if-useless"])

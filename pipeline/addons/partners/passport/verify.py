@@ -23,7 +23,7 @@ def _need(holds: Any, fault: str) -> Any:
         raise ValueError(fault)
 def _near(stated: Any, follows: Any, name: str, up: float = 1e-10) -> None:
     a, b = np.asarray(stated, float), np.asarray(follows, float)
-    size = np.abs(b) if b.ndim < 2 else np.abs(b).max(initial=0.0)  # of a matrix the largest
+    size = 1e-290 + (np.abs(b) if b.ndim < 2 else np.abs(b).max(initial=0.0))  # its most
     fine = a.shape == b.shape and np.all((b - 1e-10 * size <= a) & (a <= b + up * size))
     _need(fine, f"{name} is not what follows from the rest")
 def _check_form(value: Any, place: str, rules: Any) -> None:
@@ -63,7 +63,7 @@ def _epsilon(power: int, x: float, delta: float) -> float:  # of x-GDP or x-zCDP
     if power == 2 or not x:
         return _least(reached) if x else 0.0
     k = _least(lambda k: x * k * k + math.log1p(k) >= -goal)  # of the best Rényi order 1 + k
-    return x * (1.0 + k) - math.log1p(1.0 / k) - (math.log1p(k) + goal) / k
+    return max(0.0, x * (1.0 + k) - math.log1p(1.0 / k) - (math.log1p(k) + goal) / k)
 def _matrix(c: Any, manifold: str) -> Any:  # of coordinates at the identity
     k, factor = (math.isqrt(8 * len(c) + 1) - 1) // 2, "cholesky" in manifold
     full = np.diag(np.exp(c[:k]) if factor else c[:k])
@@ -88,7 +88,7 @@ def _check_statement(d: Any, power: int, x: float, total: int) -> None:
         share = share if s["noise"] == "hardened" or power == 1 else math.erf(y / math.sqrt(8.0))
         return [y, math.ceil(500.0 * (1.0 + share) - 1e-7) / 10.0]
     rows = {"Guarantee": [x], "In plain words": group(1)[1:]}
-    rows["Implies"] = [_epsilon(power, x, delta), delta]
+    rows["Implies"] = [max(_epsilon(power, x, delta), 1e-9), delta]
     if s["labels"] == "secret":
         rows["One more or one fewer"] = group(math.sqrt(0.5))
         rows[f"{s['unit'].capitalize()}s of all classes together (exact)"] = [total]

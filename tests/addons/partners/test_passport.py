@@ -385,6 +385,9 @@ def test_commands_and_script_end_alike(
             assert said.err.removeprefix("covdp: ") == done.stderr or files[0] in (tmp_path, cut)
         else:
             assert said.out.split("\n")[0] == done.stdout.split("\n")[0]
+    named = tmp_path / "registry.json"
+    named.write_bytes(whole)
+    assert code_of("passport", named, "--out", tmp_path / "none") == 2  # a file of the passport
     assert code_of("passport", cut, "--out", tmp_path / "none") == 4
     assert not (tmp_path / "none").exists()
 

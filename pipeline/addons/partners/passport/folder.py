@@ -12,6 +12,7 @@ from typing import Any
 
 from covdp.addons.partners.passport.checking import verified
 from covdp.addons.partners.passport.rules import document_rules
+from covdp.errors import ConfigError
 from covdp.files import make_folder, write_whole
 from covdp.ledger.keys import fingerprint
 from covdp.privacy import ZCDP, best_test, convert
@@ -53,10 +54,17 @@ def write_passport(path: Path, key: Path | None, out: Path) -> dict[str, Path]:
     -------
     dict of str to Path
         The document, three records, the sheet and the script.
+
+    Raises
+    ------
+    ConfigError
+        The document has the name of a file of the passport.
     """
     verdict, radii = verified(path, key)
-    content = path.read_bytes()
-    folder, name = make_folder(out), path.name
+    content, name = path.read_bytes(), path.name
+    if name in {*EMPTY, "checker.html", "verify.py"}:
+        raise ConfigError(f"{path} has the name of a file of the passport; give it another name")
+    folder = make_folder(out)
     facts = {**_facts(read_ours(json.loads(content))), "verdict": verdict, "radii": radii}
     facts |= {"file": name, "size": len(content), "digest": hashlib.sha256(content).hexdigest()}
     written = {"document": write_whole(folder / name, content)}
@@ -86,11 +94,9 @@ def _facts(document: Document) -> dict[str, Any]:
         "said": dict(document.statement),
         "counts": dict(zip((row.class_name for row in document.classes), sizes, strict=True)),
         "total": total,
-        "promise": promise,
         "implied": equivalent(promise, None, total),
         "certified": convert(promise, ZCDP),
         "success": best_test(promise, settings.is_safe),
         "protects": protects(promise, settings.is_safe),
-        "signature": signature,
         "fingerprint": signature and fingerprint(bytes.fromhex(signature.public_key)),
     }

@@ -17,7 +17,6 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 FORMS: Any = {}  # place in a document → types, least and most, fields: `covdp passport` fills it
 POWERS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 LEGENDRE, WEIGHTS = np.polynomial.legendre.leggauss(400)
-
 def _need(holds: Any, fault: str) -> Any:
     if not holds:
         raise ValueError(fault)
@@ -56,8 +55,7 @@ def _epsilon(power: int, x: float, delta: float) -> float:  # of x-GDP or x-zCDP
     goal = math.log(delta) - 1e-11  # covdp's margin
     def reached(e: float) -> Any:  # δ(ε) = ∫ φ(a + t)·(1 − e^(−μt)) dt, a = ε/μ − μ/2
         a = e / x - x / 2.0
-        half, start = min(9.0, 4.5 - min(a, 0.0) / 2.0), max(0.0, -a - 9.0)
-        t = start + half * (LEGENDRE + 1.0)
+        t = max(0.0, -a - 9.0) + (half := min(9.0, 4.5 - min(a, 0) / 2)) * (LEGENDRE + 1.0)
         area = half * WEIGHTS @ (np.exp(-((a + t) ** 2) / 2.0) * -np.expm1(-x * t))
         return area <= math.exp(goal) * math.sqrt(2.0 * math.pi)
     if power == 2 or not x:
@@ -112,13 +110,15 @@ def _check(d: Any) -> dict[str, float]:  # radius by class
     if "night" in d:
         weights = np.cumprod(1.0 - 0.5 / np.arange(1, min(d["horizon"], 100_000)))
         _near(d["coefficient_norm"], np.linalg.norm([1.0, *weights]), "coefficient_norm")
+    j = d.get("joint") or {"hospitals": [1], "colluders": 0, "noise": 1.0}  # σ is of all, ρ of some
+    _near(j["noise"] ** -2, left := 1.0 - j["colluders"] / len(j["hospitals"]), "noise of a total")
     for row, its in zip(d["classes"], s["classes"], strict=True):
         name, costs, size = row["name"], row["costs"], row[n.replace("so_far", "tonight")]
         known = [*its, s["manifold"], s["budget"] if power == 2 else None]
         its = [row["label"], name, None if secret else size, row.get("manifold", s["manifold"])]
         _need([*its, row["mu"]] == known, f"{name} has not class, manifold and mu of the settings")
         if s["noise"] == "hardened" and (costs or "night" not in d):
-            rhos = [one["sensitivity"] ** 2 / one["sigma"] ** 2 / 2.0 for one in costs]
+            rhos = [one["sensitivity"] ** 2 / one["sigma"] ** 2 / 2.0 / left for one in costs]
             _near([one["rho"] for one in costs], rhos, f"rho of a step of {name}")
             whole = min(s["budget"] ** power / power, sum(rhos) if "night" in d else math.inf)
             _near([row["rho"]] * 2, [sum(rhos), whole], f"rho of {name}")

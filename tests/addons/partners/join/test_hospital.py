@@ -28,6 +28,7 @@ from covdp.addons.partners.join.hospital import (
 from covdp.addons.partners.join.journal import open_journal
 from covdp.addons.partners.join.schema import JointDocument
 from covdp.addons.partners.join.study import Study, read_study
+from covdp.addons.partners.passport.checking import UnverifiedError, verified
 from covdp.cli import main
 from covdp.errors import BudgetError, ConfigError, CovdpError, LedgerError
 from covdp.ledger import Ledger, init_ledger, open_ledger
@@ -102,6 +103,13 @@ def test_each_hospital_has_the_release(place: tuple[Path, Ledger]) -> None:
     assert [error.message for error in faults] == []
     own = serialised(read_document(paths["north"]))
     assert own == paths["north"].read_bytes()
+    assert verified(paths["south"], None)[0] == "consistent; signer unknown"
+    unsigned = {key: value for key, value in documents[1].items() if key != "signature"}
+    forged = paths["south"].with_name("forged.json")
+    for change in ({"noise": 1.1}, {"colluders": 0}):
+        forged.write_text(json.dumps({**unsigned, "joint": {**unsigned["joint"], **change}}))
+        with pytest.raises(UnverifiedError, match="noise of a total is not what follows"):
+            verified(forged, None)
     page = paths["west"].with_suffix(".html").read_text(encoding="utf-8")
     assert all(print_ in page for print_ in study.fingerprints.values())
     assert "population west, together with north and south, 1,320 images" in page

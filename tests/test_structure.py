@@ -6,6 +6,7 @@ import pytest
 
 from tests.tools.code import (
     PACKAGES,
+    ROOT,
     classes_named_twice,
     constants_named_twice,
     files,
@@ -66,3 +67,9 @@ def test_nothing_is_done_more_often_than_it_was(tmp_path: Path) -> None:
     assert {name for name, now in rows.items() if name not in MOST and not now} == set()
     kept = {name: min(1, most) <= rows[name] <= most for name, most in MOST.items()}
     assert {name: rows[name] for name in MOST if not kept[name]} == {}
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    """Pytest cannot collect the second of them."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))

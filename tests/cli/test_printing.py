@@ -268,7 +268,7 @@ def test_completion_works_in_bash(capsys: pytest.CaptureFixture[str], tmp_path: 
     )
     for typed, found in (
         (("covdp", "rep"), {"report", "reproduce"}),
-        (("covdp", "ledger", "s"), {"set-budget", "show"}),
+        (("covdp", "ledger", "s"), {"set-budget", "show", "sign"}),
         (("covdp", "release", "--run"), {"--run-key"}),
     ):
         done = subprocess.run(

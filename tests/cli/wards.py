@@ -56,6 +56,7 @@ ARGUMENTS = {
     "ledger key": "",
     "ledger sign": "m.json --out signed.json",
     "ledger confirm-restored": "",
+    "join admit": "kit",
     "join approve": "study.toml --config solo.toml --out joined",
     "join run": "study.toml --simulate solo.toml --out joined",
     "join status": "",
@@ -163,7 +164,12 @@ def prepare(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         Path("m.json").write_bytes(release_once(once, account, None))
     if name == "ledger sign":
         monkeypatch.setattr(api, "signed", signed)
-    if name.startswith("join"):
+    if name == "join admit":
+        for part in ("resources", "authorization"):
+            file = Path("kit", "local", f"{part}.json.default")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text('{"permissions": {"lead": {}}}')
+    elif name.startswith("join"):
         write_study(monkeypatch)
     if name == "join withdraw":
         assert main(["join", "approve", *ARGUMENTS["join approve"].split()]) == 0

@@ -129,7 +129,7 @@ def export_document(path: Path, form: str, folder: Path) -> dict[str, Path]:
     """
     committed = open_document(path, None)
     with computed([path]):
-        files = FORMS[form](list(tables_of(committed)), facts_of(committed))
+        files = EXPORTS[form](list(tables_of(committed)), facts_of(committed))
     for place in (folder / name for name in files):
         if os.path.lexists(place):
             raise OutputError(f"{place} is there already; choose another folder with --out")
@@ -270,5 +270,5 @@ def _bids(tables: Sequence[ExportTable], facts: Mapping[str, Any]) -> dict[str, 
     return {name: text.encode() for name, text in files.items()}
 
 
-FORMS = {"csv": _csv, "xlsx": _xlsx, "bids": _bids}
+EXPORTS = {"csv": _csv, "xlsx": _xlsx, "bids": _bids}
 """Form → function from tables, and what they are of, to the content of files."""

@@ -8,8 +8,14 @@ from covdp.schema import json_schema
 
 Rules = dict[str, list[Any]]
 """Place in a document → names of types, least and largest value or length, required fields."""
-KINDS = {"object": "dict", "array": "list", "string": "str", "boolean": "bool", "null": "NoneType"}
-KINDS |= {"integer": "int", "number": "int float"}
+JSON_TYPES = {
+    "object": "dict",
+    "array": "list",
+    "string": "str",
+    "boolean": "bool",
+    "null": "NoneType",
+}
+JSON_TYPES |= {"integer": "int", "number": "int float"}
 """Type of JSON → names of Python's."""
 
 
@@ -32,7 +38,7 @@ def _add(rules: Rules, place: str, part: dict[str, Any], named: dict[str, Any]) 
         return
     rule = rules.setdefault(place, [[], 0, LARGEST, []])
     words = part.get("enum", [part["const"]] if "const" in part else [])
-    rule[0] += [f"={word}" for word in words] or KINDS[part["type"]].split()
+    rule[0] += [f"={word}" for word in words] or JSON_TYPES[part["type"]].split()
     inside = {f"{i}": one for i, one in enumerate(part.get("prefixItems", ()))}
     inside |= part.get("properties", {}) | ({"*": part["items"]} if "items" in part else {})
     for number, least in ((1, "min"), (2, "max")):

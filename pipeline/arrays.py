@@ -147,6 +147,8 @@ SMALLEST = 1e-12
 WIDEST = 32
 """Side of a mean; those of `grid11` have 11. What is computed takes the sixth power of it."""
 _D = WIDEST * (WIDEST + 1) // 2
+UPPER = "upper triangle of a symmetric matrix, row by row"
+"""Comment of the JSON Schema on an array that is one."""
 UNCHECKED = True
 """Context in which pydantic reads a document of our own: noise of any size is in it."""
 
@@ -180,7 +182,8 @@ class Limits:
         kinds = {"bool": bool, "int": int, "float": FiniteFloat}
         value: Any = Annotated[kinds[self.kind], Field(strict=True, ge=self.low, le=self.high)]
         for most in reversed(self.sides):
-            value = Annotated[list[value], Field(max_length=most)]
+            noted: Any = {"$comment": UPPER} if self.triangle else None
+            value = Annotated[list[value], Field(max_length=most, json_schema_extra=noted)]
         check = WrapValidator(
             lambda value, check, info: self._read(value if info.context else check(value))
         )

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from covdp.arrays import LARGEST
+from covdp.arrays import LARGEST, UPPER
 from covdp.schema import json_schema
 
 Rules = dict[str, list[Any]]
@@ -44,6 +44,7 @@ def _add(rules: Rules, place: str, part: dict[str, Any], named: dict[str, Any]) 
     for number, least in ((1, "min"), (2, "max")):
         names = (f"{least}{what}" for what in ("imum", "Items", "Length"))
         rule[number] = next((part[name] for name in names if name in part), rule[number])
+    rule[0] += ["upper"] if part.get("$comment") == UPPER else []
     rule[3] += part.get("required", [])
     for name, one in inside.items():
         _add(rules, f"{place}.{name}", one, named)

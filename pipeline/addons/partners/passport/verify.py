@@ -34,6 +34,7 @@ def _check_form(value: Any, place: str, rules: Any) -> None:
     inside = list(value.items()) if kind == "dict" else []
     if kind == "list":
         fine = fine and len({len(row) for row in value if isinstance(row, list)}) < 2
+        fine = fine and ("upper" not in kinds or math.isqrt(8 * size + 1) ** 2 == 8 * size + 1)
         inside = [(i if f"{place}.{i}" in rules else "*", one) for i, one in enumerate(value)]
     _need(fine or not kinds, f"{place} is not as the schema says, found {value!r:.40}")
     for name, one in inside:

@@ -39,12 +39,11 @@ def _check_form(value: Any, place: str, rules: Any) -> None:
     _need(fine or not kinds, f"{place} is not as the schema says, found {value!r:.40}")
     for name, one in inside:
         _check_form(one, f"{place}.{name}", rules)
-def _check_signature(d: Any, stated: Any, key: bytes | None) -> None:
-    value, public = bytes.fromhex(stated.pop("value")), bytes.fromhex(stated["public_key"])
+def _check_signature(d: Any, its: Any, key: bytes | None) -> None:
+    v, public = bytes.fromhex(its.pop("value")), bytes.fromhex(its["public_key"])
     owner = Ed25519PublicKey.from_public_bytes(public)
     _need(key is None or load_pem_public_key(key) == owner, "it is signed by another key")
-    text = json.dumps({**d, "signature": stated}, sort_keys=True)
-    owner.verify(value, b"covdp document " + text.encode())
+    owner.verify(v, f"covdp document {json.dumps(d | {'signature': its}, sort_keys=True)}".encode())
 def _least(holds: Any) -> float:
     low, high = 0.0, 1.0
     while not holds(high):

@@ -132,7 +132,8 @@ def test_the_page_says_how_the_account_stands(ward: Path, lines: str, group: int
     left = {1: 34, 2: 7}[group]
     assert f"Lasts for {left} more like this" in text
     assert f"Paid for this release μ = {group * 0.5:g}" in text
-    assert "May be spent in all μ = 3 (ε = 16.68 at δ = 10⁻⁵)" in text
+    total = digits_up(row.epsilon_budget, 6)
+    assert f"May be spent in all μ = 3 (ε = {total} at δ = 10⁻⁵)" in text
     assert f"Spent, this one included μ = {digits_up(row.spent.mu, 6)}" in text
     everything = best_test(row.spent, True)
     assert everything != best_test(for_group(GDP(0.5), group), True)

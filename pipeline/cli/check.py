@@ -45,7 +45,7 @@ def check(
     ledger: LedgerAddress = None,
     output: Printing = PLAIN,
 ) -> None:
-    """Look at all images before anything is paid: which are odd, and what a release would be.
+    """Look at all images before anything is paid: which are odd, and the likely use of a release.
 
     Every file is read. Shown are odd files with the reason and what to paste, classes and
     persons, what the account has, what a release would do, and what its means are likely usable

@@ -188,7 +188,7 @@ def withdraw(study: Path, /, *, ledger: LedgerAddress = None, output: Printing =
     output.answer({"study": terms.digest, "hospital": name}, line)
 
 
-ABOUT = "One release of several hospitals, of which nobody sees the sums."
+ABOUT = "One release of several hospitals, whose sums nobody else sees."
 book = App(name="join", help=ABOUT, help_epilogue="", help_format="markdown")
 for command in (admit, approve, run, status, withdraw):
     book.command(command)

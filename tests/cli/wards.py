@@ -165,10 +165,10 @@ def prepare(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     if name == "ledger sign":
         monkeypatch.setattr(api, "signed", signed)
     if name == "join admit":
-        for part in ("resources", "authorization"):
-            file = Path("kit", "local", f"{part}.json.default")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text('{"permissions": {"lead": {}}}')
+        Path("kit/local").mkdir(parents=True)
+        Path("kit/local/resources.json.default").write_text("{}")
+        rights = '{"permissions": {"lead": {}, "project_admin": {}}}'
+        Path("kit/local/authorization.json.default").write_text(rights)
     elif name.startswith("join"):
         write_study(monkeypatch)
     if name == "join withdraw":

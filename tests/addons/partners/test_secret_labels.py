@@ -178,7 +178,10 @@ def test_what_a_release_states_of_secret_labels(tmp_path: Path) -> None:
     """Neighbours of any class; the total and no size is exact; one more or fewer at μ/√2."""
     said = dict(json.loads(released(tmp_path, WARDS["one label"]))["statement"])
     assert "of the same class or of any other" in said["Neighbouring data sets"]
-    assert "an attacker who chooses between two classes is right at most as often" in said["In plain words"]
+    assert (
+        "an attacker who chooses between two classes is right at most as often"
+        in said["In plain words"]
+    )
     assert said["Images of all classes together (exact)"] == f"{N}"
     assert (
         "0.353554" in said["One more or one fewer"] or "0.353553" in said["One more or one fewer"]

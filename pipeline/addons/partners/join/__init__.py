@@ -4,11 +4,10 @@
 
 study       terms that all hospitals approve
 shares      noise of one hospital, and what all of it promises
-masks       words that cancel in the total of all
 journal     shares and totals, on disk before they are used
-site        one hospital in step with the others
+site        one hospital in step with the others: signatures, masks, totals
 account     its words in the ledger: shares that were drawn, studies that were withdrawn
-schema      document: a release, who took part, what was promised (promises.toml)
+schema      document: a release, who took part, and what is promised beside (promises.toml)
 hospital    one hospital from its images to its release
 engine      NVFlare, which carries what they say
 commands    admit, approve, run, status, withdraw

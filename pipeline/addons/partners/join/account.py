@@ -2,7 +2,8 @@
 
 A study is charged as any release is. The ledger knows the digest of each share before it leaves. So
 a journal that is lost, or older than the ledger, is noticed before a second share of a step leaves.
-What is withdrawn before the first of them is given back: no word of it was said.
+What is withdrawn before the first of them (`covdp.addons.partners.join.hospital.withdraw`) is given
+back: no word of it was said.
 """
 
 from dataclasses import replace
@@ -11,7 +12,7 @@ from covdp.errors import LedgerError
 from covdp.ledger import Ledger
 from covdp.ledger.journal import Event
 from covdp.ledger.records import HistoryLine, now
-from covdp.ledger.state import State
+from covdp.ledger.state import State, pay
 
 
 def seal_share(ledger: Ledger, identity: str, step: int, digest: str) -> None:
@@ -43,29 +44,8 @@ def seal_share(ledger: Ledger, identity: str, step: int, digest: str) -> None:
                 "the ledger; noise is never drawn again: put the newer one back, or end the study"
             )
         if step not in known:
-            event: Event = {"kind": "share", "at": now(), "identity": identity}
-            tx.write({**event, "step": step, "digest": digest})
-
-
-def withdraw_charge(ledger: Ledger, identity: str) -> None:
-    """Give the charge of a study back, before its first word.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        Ledger that was charged.
-    identity : str
-        Identity of its charge.
-
-    Raises
-    ------
-    LedgerError
-        When a share has left, or the ledger does not know the charge.
-    """
-    with ledger.transaction() as tx:
-        if identity in tx.state.words or identity not in tx.state.releases:
-            raise LedgerError("a word of the study has left, so it stays charged; let it go on")
-        tx.write({"kind": "withdrawal", "at": now(), "identity": identity})
+            share = {"kind": "share", "identity": identity, "step": step, "digest": digest}
+            tx.write({**share, "at": now()})
 
 
 def add_share(state: State, event: Event, number: int) -> None:
@@ -100,13 +80,10 @@ def add_withdrawal(state: State, event: Event, number: int) -> None:
     name, account = paid.population, state.accounts[paid.population]
     text = f"withdrew run {paid.run_key!r} of {paid.name} before its first word; given back"
     state.entries[number] = HistoryLine(event["at"], name, "note", text)
-    before = state.entries[paid.number]
-    state.entries[paid.number] = replace(before, kind="note", cost=None)
+    state.entries[paid.number] = replace(state.entries[paid.number], kind="note", cost=None)
     for content, rows in state.contents.items():
         state.contents[content] = tuple(row for row in rows if row != paid.number)
-    costs, last = list(account.costs), len(account.costs) - 1
-    del costs[last - account.costs[::-1].index(paid.cost)]
-    lines = [x for x in state.entries.values() if x.population == name and x.cost]
-    group = min((x.group for x in lines if x.group is not None), default=None if lines else 1)
-    costs_left, unfinished = tuple(costs), account.unfinished - 1
-    state.accounts[name] = replace(account, costs=costs_left, group=group, unfinished=unfinished)
+    state.accounts[name] = replace(account, costs=(), group=1, unfinished=account.unfinished - 1)
+    for line in state.entries.values():
+        if line.population == name and line.cost:
+            pay(state, name, line.cost, line.group, unfinished=0)

@@ -1,8 +1,7 @@
 """Commands on joint releases: admit, approve the terms, run, see how a study stands, withdraw."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import App, Parameter
 from rich.markup import escape
@@ -10,10 +9,7 @@ from rich.markup import escape
 from covdp.cli.options import PLAIN, LedgerAddress, Out, Printing
 from covdp.cli.output import new_table
 from covdp.errors import ConfigError
-
-if TYPE_CHECKING:
-    from covdp.addons.partners.join.study import Study
-    from covdp.ledger import Ledger
+from covdp.files import default_out
 
 
 def admit(kit: Path, /, *, output: Printing = PLAIN) -> None:
@@ -64,17 +60,14 @@ def approve(
         The release in TOML, as for `covdp release`; where the terms say otherwise they hold.
     """
     from covdp.addons.partners.join import hospital
-    from covdp.addons.partners.join.shares import Rehearsal
-    from covdp.files import default_out
     from covdp.planning import expected_uses
     from covdp.privacy import equation, main_parameter
 
-    terms, account, name = _own(study, ledger)
-    folder = out or default_out(terms.name)
-    _, n, charged = hospital.approve(terms, name, config, account, folder)
+    terms, account, name = hospital.own_study(study, ledger)
+    _, n, charged = hospital.approve(terms, name, config, account, out or default_out(terms.name))
     settings, total = terms.config(name, config), n * len(terms.hospitals)
     left = account.show(settings.population)[0].left
-    noise = terms.noise(total, Rehearsal()).budget_of_total(settings.cost)
+    noise = terms.noise(total).budget_of_total(settings.cost)
     likely = settings.model_copy(update={"budget": main_parameter(noise)})
     evenly = dict.fromkeys(terms.classes, max(total // len(terms.classes), 1))
     use, errors = expected_uses(likely, evenly)
@@ -120,19 +113,13 @@ def run(
     kit
         Folder of the startup kit of NVFlare, of whoever may submit jobs.
     """
-    from covdp.addons.partners.join import engine
-    from covdp.addons.partners.join.hospital import simulated
+    from covdp.addons.partners.join import engine, hospital
     from covdp.addons.partners.join.study import read_study
-    from covdp.files import default_out
-    from covdp.publish import ledger_address
 
     terms = read_study(study)
     if simulate:
-        configs, folder = _each(terms.hospitals, simulate), out or default_out(terms.name)
-        account, address = _opened(ledger), str(ledger_address(ledger))
-        with simulated(terms, configs, account, folder) as every:
-            engine.simulate(every[0].study.digest, dict.fromkeys(terms.hospitals, address))
-        paths = {mine.hospital: mine.document(account) for mine in every}
+        folder = out or default_out(terms.name)
+        paths = hospital.simulate(terms, simulate, ledger, folder, engine.simulate)
         output.answer({}, paths=paths)
         return
     if kit is None:
@@ -140,8 +127,7 @@ def run(
             "a study is submitted with --kit FOLDER, the startup kit of whoever may submit jobs to "
             "the server of NVFlare, or tried on this machine with --simulate CONFIG…"
         )
-    terms.check_keys()
-    engine.follow(job := engine.submit(terms.digest, terms.name, terms.hospitals, kit), kit)
+    job = engine.run(terms.digest, terms.name, terms.hospitals, kit)
     line = f" job {job} has ended: each hospital has its release, as `covdp join status` says there"
     output.answer({"study": terms.digest, "job": job}, line)
 
@@ -153,16 +139,12 @@ def status(*, ledger: LedgerAddress = None, output: Printing = PLAIN) -> None:
     covdp join status
     ```
     """
-    from covdp.addons.partners.join.hospital import approvals
+    from covdp.addons.partners.join import hospital
 
-    account = _opened(ledger)
-    rows = [
-        {"study": each.study.name, "hospital": each.hospital, "state": each.state(account)}
-        for each in approvals(account)
-    ]
-    cells = [[escape(text) for text in row.values()] for row in rows]
+    heads, rows = ("study", "hospital", "state"), hospital.states(ledger)
+    table = new_table(*heads, rows=[[escape(text) for text in row] for row in rows])
     nobody = "no study was approved; `covdp join approve` does"
-    output.answer(rows, new_table(*rows[0], rows=cells) if rows else nobody)
+    output.answer([dict(zip(heads, row, strict=True)) for row in rows], table if rows else nobody)
 
 
 def withdraw(study: Path, /, *, ledger: LedgerAddress = None, output: Printing = PLAIN) -> None:
@@ -179,7 +161,7 @@ def withdraw(study: Path, /, *, ledger: LedgerAddress = None, output: Printing =
     """
     from covdp.addons.partners.join import hospital
 
-    terms, account, name = _own(study, ledger)
+    terms, account, name = hospital.own_study(study, ledger)
     mine = next(iter(hospital.approvals(account, terms.digest, name)), None)
     if mine is None:
         raise ConfigError(f"{name} has not approved {study}, so there is nothing to withdraw")
@@ -192,30 +174,3 @@ ABOUT = "One release of several hospitals, whose sums nobody else sees."
 book = App(name="join", help=ABOUT, help_epilogue="", help_format="markdown")
 for command in (admit, approve, run, status, withdraw):
     book.command(command)
-
-
-def _opened(address: str | None) -> "Ledger":
-    """Return the ledger of an address."""
-    from covdp.ledger import open_ledger
-    from covdp.publish import ledger_address
-
-    return open_ledger(ledger_address(address))
-
-
-def _own(path: Path, address: str | None) -> "tuple[Study, Ledger, str]":
-    """Return the terms, the ledger, and the hospital that has its key."""
-    from covdp.addons.partners.join.hospital import own_fingerprint
-    from covdp.addons.partners.join.study import read_study
-
-    terms, account = read_study(path), _opened(address)
-    return terms, account, terms.hospital_of(own_fingerprint(account))
-
-
-def _each(hospitals: Sequence[str], configs: Sequence[Path]) -> dict[str, Path]:
-    """Return the config of each hospital: that of its name, else the one in its place."""
-    if len(configs) != len(hospitals):
-        raise ConfigError(
-            f"--simulate takes a config of each of {', '.join(hospitals)}, found {len(configs)}"
-        )
-    named = {config.stem: config for config in configs}
-    return named if named.keys() == {*hospitals} else dict(zip(hospitals, configs, strict=True))

@@ -1,6 +1,6 @@
 """The engine of joint releases: NVFlare carries what hospitals say, and knows nothing of it.
 
-    covdp join run ─► job: digest of the terms, names ─► server: `Relay` ◄─ `Turns` of each hospital
+    covdp join run ─► job: digest of the terms, names ─► `Relay`, the server ◄─ `Participant`, each
 
 The job has no code: it names two classes of this file, which all have installed and allow. It says
 no module to call, no image and no budget: those are the hospital's own. A line asks for the answer
@@ -10,7 +10,6 @@ is lost is no fault, and no request is open while a hospital takes hours; it say
 What ends a job is one line: that of a `CovdpError` at a hospital, else the type of the error alone.
 """
 
-import itertools
 import json
 import logging
 import os
@@ -18,10 +17,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager, redirect_stdout
-from dataclasses import dataclass, field
+from contextlib import closing, redirect_stdout
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,19 +29,19 @@ from typing import Any
 import numpy as np
 from nvflare.apis.executor import Executor, FLContext, Shareable, Signal
 from nvflare.apis.impl.controller import Controller, Task
-from nvflare.fuel.flare_api.flare_api import Session
+from nvflare.fuel.flare_api.flare_api import new_secure_session
 
+from covdp.addons.partners.join import hospital
 from covdp.addons.partners.join.shares import JointError
 from covdp.errors import CovdpError, one_line
+from covdp.publish.config import VARIABLE
 
 CLASSES = {"server": f"{__name__}.Relay", "client": f"{__name__}.Participant"}
 """Classes that a job names."""
 TOPIC, END = "covdp join", "covdp.txt"
 """Topic of messages; file of a job at the server, with the line that ended it or nothing."""
-PATIENCE, BEAT, LINGER = 300.0, 5.0, 3.0
-"""Seconds: in which each hospital is heard, and is again; in which all hear of a fault."""
-LEDGERS = "COVDP_JOIN_LEDGERS"
-"""Variable of the environment of a simulation: the ledger of each hospital, as JSON."""
+PATIENCE, BEAT = 300.0, 5.0
+"""Seconds in which each hospital is heard, and is again."""
 STOPPED = "nothing more is opened: start the job anew when all are there"
 
 
@@ -60,7 +59,7 @@ class Relay(Controller):  # type: ignore[misc]
     def __init__(self, hospitals: list[str], patience: float = PATIENCE) -> None:
         super().__init__()
         self.hospitals, self.patience, self.fault = hospitals, patience, ""
-        self.said, self.answers = dict[str, Mapping[str, Any]](), list[Any]()
+        self.said, self.answers = dict[str, Mapping[str, Any]](), dict[Any, Any]()
         self.heard, self.lock = dict[str, float](), threading.Lock()
 
     def start_controller(self, fl_ctx: FLContext) -> None:
@@ -98,16 +97,12 @@ class Relay(Controller):  # type: ignore[misc]
         while task.completion_status is None and not self.fault:
             time.sleep(0.1)
             since = time.monotonic() - self.patience
-            lost = [name for name, when in self.heard.items() if when < since]
+            lost = [f"{name} is not heard" for name, when in self.heard.items() if when < since]
             if lost or abort_signal.triggered:
-                self.fault = (
-                    f"{lost[0]} is not heard" if lost else "ended by hand, or as a site failed"
-                )
-                self.fault += f"; {STOPPED}"
+                self.fault = f"{[*lost, 'ended by hand, or as a site failed'][0]}; {STOPPED}"
         folder = fl_ctx.get_engine().get_workspace().get_run_dir(fl_ctx.get_job_id())
         Path(folder, END).write_text(self.fault, encoding="utf-8")
         if self.fault:
-            time.sleep(LINGER)
             self.system_panic(self.fault, fl_ctx)
 
     def end(self, client_task: Any, fl_ctx: FLContext) -> None:
@@ -131,83 +126,31 @@ class Relay(Controller):  # type: ignore[misc]
         topic : str
             Ours.
         request : mapping
-            Number of the turn, way, kind and content; empty from a hospital that is at work.
+            Way, kind and content; empty from a hospital that is at work.
         fl_ctx : FLContext
             Context of NVFlare, which knows who asks.
         """
-        name, turn = fl_ctx.get_peer_context().get_identity_name(), request.get("turn", -1)
+        name, kind = fl_ctx.get_peer_context().get_identity_name(), request.get("kind")
         with self.lock:
             self.heard[name] = time.monotonic()
-            if turn == len(self.answers) and not self.fault:
+            if kind and kind not in self.answers and not self.fault:
                 self.said[name] = request
                 if len(self.said) == len(self.hospitals):
                     try:
-                        self.answers.append(self._answer())
+                        self.answers[kind] = {"answer": self._answer()}
                     except (KeyError, TypeError, ValueError):
                         self.fault = f"what hospitals said does not fit together; {STOPPED}"
                     self.said = {}
-            found = {"answer": self.answers[turn]} if 0 <= turn < len(self.answers) else {}
-            return Shareable(found | {"fault": self.fault})
+            return Shareable({"fault": self.fault, **self.answers.get(kind, {})})
 
     def _answer(self) -> Any:
         """Return what all have said in a turn, or its sum; raise `ValueError` where they differ."""
-        ((way, _, _),) = {
-            (said["way"], said["kind"], len(said["content"]) if said["way"] == "total" else -1)
-            for said in map(self.said.__getitem__, self.hospitals)
-        }
+        said = {name: self.said[name]["content"] for name in self.hospitals}
+        ((way, _),) = {(each["way"], each["kind"]) for each in self.said.values()}
         if way == "gather":
-            return {name: said["content"] for name, said in self.said.items()}
-        words = [np.frombuffer(said["content"], "<u8") for said in self.said.values()]
-        return np.sum(words, axis=0, dtype=np.uint64).astype("<u8").tobytes()
-
-
-@dataclass
-class Turns:
-    """Turns of a hospital in a job: the `Exchange` of its study.
-
-    Attributes
-    ----------
-    ask : callable
-        Function that sends words and returns the reply.
-    turns : iterator of int
-        Numbers of turns.
-    """
-
-    ask: Callable[..., Mapping[str, Any]]
-    turns: Iterator[int] = field(default_factory=itertools.count)
-
-    def gather(self, kind: str, content: bytes) -> Mapping[str, bytes]:
-        """Return what each hospital says, once all have said it.
-
-        Parameters
-        ----------
-        kind : str
-            Name of the turn.
-        content : bytes
-            Words of this hospital.
-        """
-        return dict(self._answered(kind, content, "gather"))
-
-    def total(self, kind: str, words: bytes) -> bytes:
-        """Return the sum of the words of all hospitals, mod 2⁶⁴.
-
-        Parameters
-        ----------
-        kind : str
-            Name of the turn.
-        words : bytes
-            Masked words of this hospital.
-        """
-        return bytes(self._answered(kind, words, "total"))
-
-    def _answered(self, kind: str, content: bytes, way: str) -> Any:
-        turn, pause = next(self.turns), 0.02
-        while "answer" not in (reply := self.ask(turn=turn, way=way, kind=kind, content=content)):
-            if fault := reply.get("fault"):
-                raise JointError(fault)
-            time.sleep(pause)
-            pause = min(1.0, 1.5 * pause)
-        return reply["answer"]
+            return said
+        words = [np.frombuffer(each, "<u8") for each in said.values()]
+        return np.stack(words).sum(axis=0, dtype="<u8").tobytes()
 
 
 class Participant(Executor):  # type: ignore[misc]
@@ -219,23 +162,38 @@ class Participant(Executor):  # type: ignore[misc]
         Digest of the terms.
     """
 
+    take_part = staticmethod(hospital.take_part)
+
     def __init__(self, study: str) -> None:
         super().__init__()
         self.study = study
 
-    def take_part(self, name: str, exchange: Turns) -> None:
-        """Take part with what this hospital has approved.
+    def say(self, ask: Callable[..., Any], way: str, kind: str, content: bytes) -> Any:
+        """Return the answer of a turn, once all have said their words: the `Exchange` of a study.
 
         Parameters
         ----------
-        name : str
-            Name of this hospital.
-        exchange : Turns
-            Way to the others.
-        """
-        from covdp.addons.partners.join.hospital import take_part
+        ask : callable
+            Function that sends words and returns the reply.
+        way : {"gather", "total"}
+            Way of the turn.
+        kind : str
+            Name of the turn.
+        content : bytes
+            Words of this hospital.
 
-        take_part(self.study, name, exchange)
+        Raises
+        ------
+        JointError
+            With the line that ended the job.
+        """
+        pause = 0.02
+        while "answer" not in (reply := ask(way=way, kind=kind, content=content)):
+            if fault := reply.get("fault"):
+                raise JointError(fault)
+            time.sleep(pause)
+            pause = min(1.0, 1.5 * pause)
+        return reply["answer"]
 
     def execute(self, task: str, data: Shareable, fl_ctx: FLContext, abort: Signal) -> Shareable:
         """Return the line that ended the part of this hospital, or none.
@@ -252,8 +210,8 @@ class Participant(Executor):  # type: ignore[misc]
             Signal that the job is to end.
         """
         name, engine = fl_ctx.get_identity_name(), fl_ctx.get_engine()
-        if ledgers := os.environ.pop(LEDGERS, None):
-            os.environ["COVDP_LEDGER"] = json.loads(ledgers)[name]
+        if ledger := os.environ.get(f"{VARIABLE}_{name}"):
+            os.environ[VARIABLE] = ledger
 
         def ask(**words: Any) -> Mapping[str, Any]:
             if abort.triggered:
@@ -262,14 +220,12 @@ class Participant(Executor):  # type: ignore[misc]
             return replies.get("server") or {}
 
         with ThreadPoolExecutor(1) as pool:
-            work = pool.submit(self.take_part, name, Turns(ask))
+            work = pool.submit(self.take_part, self.study, name, partial(self.say, ask))
             while not wait([work], BEAT).done:
                 ask()
-        error, fault = work.exception(), ""
-        if error:
-            why = one_line(error) if isinstance(error, CovdpError) else type(error).__name__
-            fault = f"{name}: {why}"
-        return Shareable({"fault": fault})
+        error = work.exception()
+        why = one_line(error) if isinstance(error, CovdpError) else type(error).__name__
+        return Shareable({"fault": f"{name}: {why}" if error else ""})
 
 
 def write_job(folder: Path, study: str, hospitals: Sequence[str]) -> Path:
@@ -289,21 +245,22 @@ def write_job(folder: Path, study: str, hospitals: Sequence[str]) -> Path:
     Path
         The folder.
     """
-    names = list(hospitals)
-    relay = {"id": "relay", "path": CLASSES["server"], "args": {"hospitals": names}}
-    part = {"tasks": ["*"], "executor": {"path": CLASSES["client"], "args": {"study": study}}}
-    meta = {"name": folder.name, "min_clients": len(names), "mandatory_clients": names}
-    meta |= {"resource_spec": {}, "deploy_map": {"relay": ["server"], "part": names}}
-    files = {
-        "meta": meta,
-        "relay/config/config_fed_server": {"format_version": 2, "workflows": [relay]},
-        "part/config/config_fed_client": {"format_version": 2, "executors": [part]},
-    }
-    for name, content in files.items():
-        path = folder / f"{name}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content), encoding="utf-8")
+    relay = {"id": "relay", "path": CLASSES["server"], "args": {"hospitals": hospitals}}
+    take_part = {"path": CLASSES["client"], "args": {"study": study}}
+    part = {"executors": [{"tasks": ["*"], "executor": take_part}]}
+    meta = {"name": folder.name, "min_clients": len(hospitals), "mandatory_clients": hospitals}
+    meta |= {"resource_spec": {}, "deploy_map": {"relay": ["server"], "part": hospitals}}
+    server = {"format_version": 2, "workflows": [relay]}
+    _write(folder / "meta.json", meta)
+    _write(folder / "relay" / "config" / "config_fed_server.json", server)
+    _write(folder / "part" / "config" / "config_fed_client.json", {**part, "format_version": 2})
     return folder
+
+
+def _write(path: Path, content: object) -> None:
+    """Write JSON, in a folder that need not be there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2), encoding="utf-8")
 
 
 def admit(kit: Path) -> None:
@@ -320,14 +277,14 @@ def admit(kit: Path) -> None:
         When it is none.
     """
     try:
-        files = {x: kit / "local" / f"{x}.json.default" for x in ("resources", "authorization")}
-        found = {x: json.loads(path.read_text(encoding="utf-8")) for x, path in files.items()}
+        names = {x: kit / "local" / f"{x}.json" for x in ("resources", "authorization")}
+        found = {x: json.loads(Path(f"{names[x]}.default").read_text("utf-8")) for x in names}
         found["resources"] |= {"class_allow_list": [__name__], "allow_log_streaming": False}
         rights = found["authorization"]["permissions"]
         rights["lead"] |= {"byoc": "none", "shell_commands": "none"}
         rights["project_admin"] = rights["lead"]
-        for name, path in files.items():
-            path.with_suffix("").write_text(json.dumps(found[name], indent=2), encoding="utf-8")
+        for name, path in names.items():
+            _write(path, found[name])
     except (OSError, ValueError, KeyError) as error:
         raise JointError(
             f"{kit} is no startup kit of a server or a site ({one_line(error)}); give the folder "
@@ -353,41 +310,18 @@ def simulate(study: str, hospitals: Mapping[str, str]) -> None:
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # processes end after it
         run, log = Path(folder, "run"), Path(folder, "log.txt")
         job = write_job(Path(folder, "join"), study, [*hospitals])
-        (run / "local").mkdir(parents=True)
-        allowed = json.dumps({"class_allow_list": [*CLASSES.values()]})
-        (run / "local" / "resources.json").write_text(allowed, encoding="utf-8")
+        _write(run / "local" / "resources.json", {"class_allow_list": [*CLASSES.values()]})
         command = [sys.executable, "-m", "nvflare.private.fed.app.simulator.simulator", str(job)]
         command += ["-w", str(run), "-c", ",".join(hospitals), "-t", str(len(hospitals))]
-        ledgers = os.environ | {LEDGERS: json.dumps(dict(hospitals))}
+        ledgers = os.environ | {f"{VARIABLE}_{name}": place for name, place in hospitals.items()}
         with log.open("wb") as out:
             subprocess.run(command, stdout=out, stderr=out, env=ledgers, check=False)
         last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
         _check_end(run / "server" / "simulate_job" / END, last)
 
 
-@contextmanager
-def _session(kit: Path) -> Iterator[Session]:
-    """Open a session at the server of an admin's kit; raise `JointError` where it is refused."""
-    logging.getLogger("nvflare").addHandler(logging.NullHandler())  # not to standard error
-    try:
-        admin = json.loads((kit / "startup" / "fed_admin.json").read_text(encoding="utf-8"))
-        with (
-            redirect_stdout(StringIO()),
-            closing(Session(admin["admin"]["username"], str(kit.absolute()))) as session,
-        ):
-            session.try_connect(10.0)
-            yield session
-    except CovdpError:
-        raise
-    except Exception as error:
-        raise JointError(
-            f"{kit} opens no server ({type(error).__name__}: {one_line(error)}); give the folder "
-            "of an admin's startup kit, and see that the server runs"
-        ) from error
-
-
-def submit(study: str, name: str, hospitals: Sequence[str], kit: Path) -> str:
-    """Submit a job to a server.
+def run(study: str, name: str, hospitals: Sequence[str], kit: Path) -> str:
+    """Submit a job to a server, and wait for its end; whoever interrupts this ends the job.
 
     Parameters
     ----------
@@ -408,38 +342,36 @@ def submit(study: str, name: str, hospitals: Sequence[str], kit: Path) -> str:
     Raises
     ------
     JointError
-        When the server refuses, or a hospital is not connected to it.
+        When the server refuses, or a hospital is not connected to it; with the line that ended the
+        job, where it is not done.
     """
-    with _session(kit) as session, TemporaryDirectory() as folder:
-        there = {client.name for client in session.get_connected_client_list()}
-        if missing := sorted({*hospitals} - there):
-            raise JointError(f"{missing[0]} is not connected; start NVFlare there, and try again")
-        return str(session.submit_job(str(write_job(Path(folder, name), study, hospitals))))
-
-
-def follow(job: str, kit: Path) -> None:
-    """Wait for the end of a job; whoever interrupts this ends the job.
-
-    Parameters
-    ----------
-    job : str
-        Number of the job.
-    kit : Path
-        Folder of an admin's startup kit, as it was provisioned.
-
-    Raises
-    ------
-    JointError
-        With the line that ended the job, where it is not done.
-    """
-    with _session(kit) as session, TemporaryDirectory() as folder:
-        try:
-            status = session.wait_for_job(job)["status"]
-        except KeyboardInterrupt:
-            session.abort_job(job)
-            raise
-        found = session.download_job_result(job, folder)
-        _check_end(Path(found, "workspace", END), f"the server says {status}")
+    logging.getLogger("nvflare").addHandler(logging.NullHandler())  # not to standard error
+    try:
+        admin = json.loads((kit / "startup" / "fed_admin.json").read_text(encoding="utf-8"))
+        with (
+            redirect_stdout(StringIO()),
+            TemporaryDirectory() as folder,
+            closing(new_secure_session(admin["admin"]["username"], str(kit.absolute()))) as session,
+        ):
+            there = {client.name for client in session.get_connected_client_list()}
+            if away := sorted({*hospitals} - there):
+                raise JointError(f"{away[0]} is not connected; start NVFlare there, and try again")
+            job = str(session.submit_job(str(write_job(Path(folder, name), study, hospitals))))
+            try:
+                status = session.wait_for_job(job)["status"]
+            except KeyboardInterrupt:
+                session.abort_job(job)
+                raise
+            found = session.download_job_result(job, folder)
+            _check_end(Path(found, "workspace", END), f"the server says {status}")
+            return job
+    except CovdpError:
+        raise
+    except Exception as error:
+        raise JointError(
+            f"{kit} opens no server ({type(error).__name__}: {one_line(error)}); give the folder "
+            "of an admin's startup kit, and see that the server runs"
+        ) from error
 
 
 def _check_end(path: Path, why: str) -> None:

@@ -9,45 +9,47 @@ all have.
 """
 
 import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from pydantic import Field
 
-from covdp.addons.partners.join.account import seal_share, withdraw_charge
-from covdp.addons.partners.join.journal import open_journal
+from covdp.addons.partners.join.account import seal_share
+from covdp.addons.partners.join.journal import StudyJournal
 from covdp.addons.partners.join.schema import JointDocument, JointPart
-from covdp.addons.partners.join.shares import MOST_RECORDS, JointError, Rehearsal
+from covdp.addons.partners.join.shares import MOST_RECORDS, JointError
 from covdp.addons.partners.join.site import START_ANEW, Exchange, Site
-from covdp.addons.partners.join.study import Study
+from covdp.addons.partners.join.study import Study, read_study
 from covdp.arrays import UNCHECKED
 from covdp.errors import ConfigError, LedgerError
-from covdp.files import write_whole
 from covdp.jobs import publish
 from covdp.ledger import Ledger, Reservation, StoredRelease, open_ledger
 from covdp.ledger.keys import fingerprint
+from covdp.ledger.records import now
 from covdp.mean.plan import STEP_NAMES
 from covdp.publish import check_account, check_folder, ledger_address, write_document
-from covdp.publish.config import ReleaseConfig
 from covdp.publish.redact import PUBLIC, draw_error, redact_errors, silence
 from covdp.publish.release import PublicFacts, charge, class_parts, document_of, read_images
 from covdp.schema import ClassPart, as_json, serialised
 from covdp.store import StoredImages, temporary_store
-from covdp.toml import Record
 
+Paid: TypeAlias = Reservation | StoredRelease
+Opened: TypeAlias = tuple[StoredImages, PublicFacts, Path, dict[str, Any]]
+"""Images of a hospital: stored, public facts, their place, and what is pinned: query, contents."""
+Engine: TypeAlias = Callable[[str, Mapping[str, str]], None]
+"""Function of the digest of a study, and of the ledger of each hospital: it runs the study."""
 LAST_BITS = 1e-6
 """Largest distance of a coordinate from that of the leading hospital: doubles of machines differ.
 """
 
 
-class Approval(Record):
-    """Approval of a study by one hospital, as it stands beside the ledger, for its owner alone.
+class Approval(StudyJournal):
+    """Approval of a study by one hospital, with its journal; it stands beside the ledger.
 
     Attributes
     ----------
@@ -72,7 +74,7 @@ class Approval(Record):
     pinned: dict[str, Any] = Field(repr=False)
     identity: str = Field(repr=False)
 
-    def standing(self, ledger: Ledger) -> tuple[Reservation | StoredRelease | None, int]:
+    def standing(self, ledger: Ledger) -> tuple[Paid | None, int]:
         """Return the charge, None once it is given back, and the number of shares that were drawn.
 
         Parameters
@@ -112,8 +114,8 @@ class Approval(Record):
         return begun if paid else "ended: its charge is not in the ledger"
 
 
-def approval_path(ledger: Ledger, study: str, hospital: str, ending: str = "json") -> Path:
-    """Return the path of an approval, or of its journal.
+def approval_path(ledger: Ledger, study: str, hospital: str) -> Path:
+    """Return the path of an approval, which is the journal of the study as well.
 
     Parameters
     ----------
@@ -123,10 +125,8 @@ def approval_path(ledger: Ledger, study: str, hospital: str, ending: str = "json
         Digest of the terms; "*" of all studies.
     hospital : str
         Name of the hospital; "*" of all.
-    ending : str
-        Ending of the file's name.
     """
-    return ledger.beside(f"join-{study[:16]}-{hospital}.{ending}")
+    return ledger.beside(f"join-{study[:16]}-{hospital}.json")
 
 
 def approvals(ledger: Ledger, study: str = "*", hospital: str = "*") -> list[Approval]:
@@ -146,13 +146,8 @@ def approvals(ledger: Ledger, study: str = "*", hospital: str = "*") -> list[App
     LedgerError
         When one is damaged.
     """
-    pattern, found = approval_path(ledger, study, hospital), list[Approval]()
-    for path in sorted(pattern.parent.glob(pattern.name)):
-        try:
-            found.append(Approval.model_validate_json(path.read_bytes()))
-        except (OSError, ValueError) as error:
-            raise LedgerError(f"{path} is damaged; approve the study again, at no cost") from error
-    return found
+    pattern = approval_path(ledger, study, hospital)
+    return [Approval.read(path) for path in sorted(pattern.parent.glob(pattern.name))]
 
 
 def approve(
@@ -189,28 +184,15 @@ def approve(
     LedgerError
         When the account cannot pay, or these terms were approved with other images.
     """
-    settings = study.config(hospital, config)
-    check_account(settings, ledger)
-    check_folder(out)
-    images = settings.fetch_images(None)
-    ledger.check_declared(settings.population, settings.declared(images))
-    with _opened(study, hospital, settings, ledger, images) as (_, public, pinned):
-        for before in approvals(ledger, study.digest, hospital):
-            if before.standing(ledger)[0] and before.pinned != pinned:
-                raise LedgerError(OTHER_IMAGES)
-        paid = charge(settings, ledger, images, **pinned, once=settings.name)
-    fields = {"study": study, "hospital": hospital, "pinned": pinned, "identity": paid.identity}
-    places = {"config": config.resolve(), "out": out.resolve()}
-    mine = Approval.model_validate(fields | places)
+    with _opened(study, hospital, config, ledger, out) as (_, public, images, pinned):
+        paid = charge(public.config, ledger, images, **pinned, once=study.name)
     path = approval_path(ledger, study.digest, hospital)
-    write_whole(path, mine.model_dump_json(), mode=0o600)
+    places: dict[str, Any] = {"path": path, "config": config.resolve(), "out": out.resolve()}
+    mine = Approval(study=study, hospital=hospital, pinned=pinned, identity=paid.identity, **places)
+    for before in approvals(ledger, study.digest, hospital):
+        mine.entries.update(before.entries)
+    mine.save()
     return mine, public.total or 0, paid.number > ledger.rows
-
-
-OTHER_IMAGES = (
-    "these terms were approved with other images or settings, which are pinned; put those back, or "
-    "agree on a new study"
-)
 
 
 def withdraw(ledger: Ledger, mine: Approval) -> None:
@@ -228,16 +210,17 @@ def withdraw(ledger: Ledger, mine: Approval) -> None:
     LedgerError
         When a word has left.
     """
-    withdraw_charge(ledger, mine.identity)
-    for ending in ("json", "jsonl"):
-        approval_path(ledger, mine.study.digest, mine.hospital, ending).unlink(missing_ok=True)
+    with ledger.transaction() as tx:
+        if mine.identity in tx.state.words or mine.identity not in tx.state.releases:
+            raise LedgerError("a word of the study has left, so it stays charged; let it go on")
+        tx.write({"kind": "withdrawal", "at": now(), "identity": mine.identity})
+    mine.path.unlink(missing_ok=True)
 
 
-@contextmanager
-def simulated(
-    study: Study, configs: Mapping[str, Path], ledger: Ledger, out: Path
-) -> Iterator[list[Approval]]:
-    """Give the approvals of all hospitals on one machine, which end where no word leaves.
+def simulate(
+    study: Study, configs: Sequence[Path], address: str | None, out: Path, run: Engine
+) -> dict[str, Path]:
+    """Approve a study for all hospitals on this machine, and run it; withdraw where no word leaves.
 
     All have the key of the one ledger: asked for again, the same study goes on.
 
@@ -245,26 +228,73 @@ def simulated(
     ----------
     study : Study
         Terms; their fingerprints are left aside.
-    configs : mapping of str to Path
-        Config of each hospital.
-    ledger : Ledger
-        Ledger that pays for all.
+    configs : sequence of Path
+        Config of each hospital: that of its name, else the one in its place.
+    address : str or None
+        Address of the ledger that pays for all, as of `covdp.publish.ledger_address`.
     out : Path
         Folder of the results, with a folder for each hospital.
+    run : Engine
+        Engine on this machine.
+
+    Returns
+    -------
+    dict of str to Path
+        Committed document of each hospital.
+
+    Raises
+    ------
+    ConfigError
+        When the configs are not as many as the hospitals.
     """
+    if len(configs) != len(study.hospitals):
+        raise ConfigError(
+            f"--simulate takes {len(study.hospitals)} configs, one a hospital, found {len(configs)}"
+        )
+    named, place = {config.stem: config for config in configs}, ledger_address(address)
+    if named.keys() != {*study.hospitals}:
+        named = dict(zip(study.hospitals, configs, strict=True))
+    ledger, every, new = open_ledger(place), list[Approval](), list[Approval]()
     keys = dict.fromkeys(study.hospitals, own_fingerprint(ledger))
-    terms, made, new = study.model_copy(update={"fingerprints": keys}), [], list[Approval]()
+    study = study.model_copy(update={"fingerprints": keys})
     try:
         for name in study.hospitals:
-            mine, _, paid = approve(terms, name, configs[name], ledger, out / name)
-            made.append(mine)
-            new += [mine] * paid
-        yield made
+            mine, _, charged = approve(study, name, named[name], ledger, out / name)
+            every.append(mine)
+            new += [mine] * charged
+        run(study.digest, dict.fromkeys(study.hospitals, str(place)))
     except BaseException:
-        if not any(mine.standing(ledger)[1] for mine in made):
+        if not any(mine.standing(ledger)[1] for mine in every):
             for mine in new:
                 withdraw(ledger, mine)
         raise
+    return {mine.hospital: mine.document(ledger) for mine in every}
+
+
+def states(address: str | None) -> list[tuple[str, str, str]]:
+    """Return name, hospital and state of each study that was approved with a ledger.
+
+    Parameters
+    ----------
+    address : str or None
+        Address of the ledger, as of `covdp.publish.ledger_address`.
+    """
+    ledger = open_ledger(ledger_address(address))
+    return [(mine.study.name, mine.hospital, mine.state(ledger)) for mine in approvals(ledger)]
+
+
+def own_study(path: Path, address: str | None) -> tuple[Study, Ledger, str]:
+    """Return the terms in a file, the ledger, and the hospital that has its key.
+
+    Parameters
+    ----------
+    path : Path
+        File of the terms, in TOML.
+    address : str or None
+        Address of the ledger, as of `covdp.publish.ledger_address`.
+    """
+    terms, ledger = read_study(path), open_ledger(ledger_address(address))
+    return terms, ledger, terms.hospital_of(own_fingerprint(ledger))
 
 
 def own_fingerprint(ledger: Ledger) -> str:
@@ -310,66 +340,62 @@ def take_part(study: str, hospital: str, exchange: Exchange) -> Path:
             f"{hospital} has not approved the study {study[:12]} in {ledger.database.place}, or "
             "has withdrawn it; `covdp join approve STUDY.toml --config FILE` does"
         )
-    settings = mine.study.config(hospital, mine.config)
-    images = settings.fetch_images(None)
-    with _opened(mine.study, hospital, settings, ledger, images) as (stored, public, pinned):
-        if pinned != mine.pinned:
-            raise LedgerError(OTHER_IMAGES)
-        work = partial(_release, mine, stored, public, paid, ledger, exchange)
+    with _opened(mine.study, hospital, mine.config, ledger, mine.out) as opened:
+        work = partial(_release, mine, opened, paid, ledger, exchange)
         content = redact_errors(work, draw_error(), public=(*PUBLIC, JointError))
-        if isinstance(paid, Reservation):
-            content = ledger.commit(paid, content).result
     document = write_document(content, mine.out)
     publish(document, mine.out)
     return document
 
 
 @contextmanager
-def _opened(
-    study: Study, hospital: str, settings: ReleaseConfig, ledger: Ledger, images: Path
-) -> Iterator[tuple[StoredImages, PublicFacts, dict[str, Any]]]:
-    """Give what is stored and public of the images, and what is pinned: query and contents."""
+def _opened(study: Study, name: str, config: Path, ledger: Ledger, out: Path) -> Iterator[Opened]:
+    """Give the images of a hospital; raise where the charge that stands is of others."""
+    settings = study.config(name, config)
+    check_account(settings, ledger)
+    check_folder(out)
+    images = settings.fetch_images(None)
+    ledger.check_declared(settings.population, settings.declared(images))
     key = f"{settings.store_key(images)}-{settings.run_key}"  # which no other hospital waits for
     with silence(), temporary_store(key, None) as place:
-        rehearsed = settings.drawn_with(study.noise(MOST_RECORDS, Rehearsal()))
+        rehearsed = settings.drawn_with(study.noise(MOST_RECORDS))
         stored, public, contents = read_images(rehearsed, ledger, images, place, None)
         domain = public.domain
         if {domain.height, domain.width, domain.depth or study.size} != {study.size}:
             raise ConfigError(f"{settings.file}: its images do not have size = {study.size}")
-        query = {**json.loads(public.query()), "joint": [study.digest, hospital]}
-        yield stored, public, {"query": json.dumps(query, sort_keys=True), "contents": contents}
+        query = {**json.loads(public.query()), "joint": [study.digest, name]}
+        pinned = {"query": json.dumps(query, sort_keys=True), "contents": contents}
+        for before in approvals(ledger, study.digest, name):
+            if before.standing(ledger)[0] and before.pinned != pinned:
+                raise LedgerError(
+                    "these terms were approved with other images or settings, which are pinned; "
+                    "put those back, or agree on a new study"
+                )
+        yield stored, public, images, pinned
 
 
-def _release(
-    mine: Approval,
-    stored: StoredImages,
-    public: PublicFacts,
-    paid: Reservation | StoredRelease,
-    ledger: Ledger,
-    exchange: Exchange,
-) -> bytes:
-    """Return the document of the release, made in step with all others."""
-    study, name = mine.study, mine.hospital
-    journal = open_journal(approval_path(ledger, study.digest, name, "jsonl"))
+def _release(mine: Approval, opened: Opened, paid: Paid, ledger: Ledger, way: Exchange) -> bytes:
+    """Return the committed document of the release, made in step with all others."""
+    study, name, (stored, public, *_) = mine.study, mine.hospital, opened
     seal = partial(seal_share, ledger, mine.identity)
-    site = Site(name, study, ledger.signing_key(), exchange, journal, seal)
+    site = Site(name, study, ledger.signing_key(), way, mine, seal)
     site.begin()
     total = site.count(public.total or 0)
     source = public.config.drawn_with(study.noise(total, site))
-    own = class_parts(stored, replace(public, config=source, total=total))
+    public = replace(public, config=source, total=total)
+    own = class_parts(stored, public)
     values = json.dumps([as_json(row) for row in own], sort_keys=True, allow_nan=False)
     rows = _led(site.end(values.encode()), own)
     if isinstance(paid, StoredRelease):
         return paid.result
-    document = document_of(rows, replace(public, total=total), paid)
-    promises, m, t = study.promises(document.settings), len(study.hospitals), study.colluders
+    document, m, t = document_of(rows, public, paid), len(study.hospitals), study.colluders
     keys = [(each, study.fingerprints[each]) for each in study.hospitals]
     joint: dict[str, Any] = {"study": study.digest, "hospital": name, "hospitals": keys}
-    joint |= {"colluders": t, "noise": math.sqrt(m / (m - t)), "opened": site.digest.hex()}
-    said = {"joint": JointPart.model_construct(**joint, promises=[*promises.items()])}
-    made: dict[str, Any] = {x: getattr(document, x) for x in document.model_fields_set}
-    made |= {"statement": [*{**dict(document.statement), **promises}.items()], **said}
-    return serialised(JointDocument.model_construct(**made))
+    joint |= {"colluders": t, "noise": (m / (m - t)) ** 0.5, "opened": site.digest.hex()}
+    statement = {**dict(document.statement), **study.promises(document.settings)}
+    made = {**dict(document), "statement": [*statement.items()], "joint": JointPart(**joint)}
+    fields = document.model_fields_set | {"joint"}
+    return ledger.commit(paid, serialised(JointDocument.model_construct(fields, **made))).result
 
 
 def _led(content: bytes, own: Sequence[ClassPart]) -> list[ClassPart]:

@@ -1,115 +1,87 @@
 """The journal of a study at one hospital: what was drawn and what was opened, its owner's alone.
 
 A share is written before it leaves and an opened total before it is used. So a step that is done
-again, after a break, has the same share, under new masks: noise is never drawn again.
+again, after a break, has the same share, under new masks: noise is never drawn again. The file is
+written whole each time, so a power cut leaves all that it held; the ledger notices one lost.
 """
 
-import os
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
+
+from pydantic import Base64Bytes, Field
 
 from covdp.errors import LedgerError
 from covdp.files import write_whole
-
-KINDS = ("share", "opened", "agreed")
-"""Kinds of entries."""
+from covdp.toml import Record
 
 
-@dataclass
-class StudyJournal:
-    """Journal of one study; `open_journal` reads it.
+class StudyJournal(Record):
+    """Journal of one study.
 
     Attributes
     ----------
     path : Path
-        File, one entry a line: kind, step, content in hexadecimal.
-    entries : dict
-        Kind and step → content.
+        File, JSON.
+    entries : dict of str to bytes
+        Content by what it is: the "total" of records, "share 1", "opened 1", "share 2" and so on.
     """
 
-    path: Path
-    entries: dict[tuple[str, int], bytes] = field(default_factory=dict, repr=False)
+    path: Path = Field(Path(), exclude=True)
+    entries: dict[str, Base64Bytes] = Field({}, repr=False)
 
     @property
-    def steps(self) -> int:
-        """Number of steps that were opened."""
-        return sum(kind == "opened" for kind, _ in self.entries)
+    def opened(self) -> list[bytes]:
+        """Totals that were opened, in an order that is the same at all hospitals."""
+        return [self.entries[key] for key in sorted(self.entries) if key.startswith("opened")]
 
-    def read(self, kind: str, step: int) -> bytes | None:
-        """Return what was written of a step; None before.
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Return the journal in a file.
 
         Parameters
         ----------
-        kind : {"share", "opened", "agreed"}
-            Kind of the entry.
-        step : int
-            Number of the step.
+        path : Path
+            File of the journal.
+
+        Raises
+        ------
+        LedgerError
+            When it is damaged.
         """
-        return self.entries.get((kind, step))
+        try:
+            found = cls.model_validate_json(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise LedgerError(
+                f"{path}, the journal of a study, is damaged; the study has ended, as noise is "
+                "never drawn again: put a copy back, or agree on a new one"
+            ) from error
+        return found.model_copy(update={"path": path})
 
-    def write(self, kind: str, step: int, content: bytes) -> bytes:
-        """Write content that is not there yet, and return it once it is on disk.
+    def save(self) -> None:
+        """Write the file, for its owner alone."""
+        write_whole(self.path, self.model_dump_json(), mode=0o600)
+
+    def write(self, entry: str, content: bytes) -> bytes:
+        """Return what was first written of an entry, once it is on disk: this, where nothing was.
 
         Parameters
         ----------
-        kind : {"share", "opened", "agreed"}
-            Kind of the entry.
-        step : int
-            Number of the step.
+        entry : str
+            Name of the entry.
         content : bytes
             Content of the entry.
 
         Returns
         -------
         bytes
-            The same content.
+            Content of the entry, which is never written over.
 
         Raises
         ------
-        LedgerError
-            When the disk is full, or the journal is gone.
+        OutputError
+            When the disk is full.
         """
-        if (kind, step) not in self.entries:
-            try:
-                with self.path.open("r+b") as stream:  # none is made where it is lost
-                    stream.seek(0, os.SEEK_END)
-                    stream.write(f"{kind} {step} {content.hex()}\n".encode())
-                    stream.flush()
-                    os.fsync(stream.fileno())
-            except OSError as error:
-                raise LedgerError(f"cannot write {self.path} ({error.strerror})") from error
-            self.entries[kind, step] = content
-        return content
-
-
-def open_journal(path: Path) -> StudyJournal:
-    """Read the journal of a study, or make it, for its owner alone; the ledger notices one lost.
-
-    Parameters
-    ----------
-    path : Path
-        File of the journal.
-
-    Returns
-    -------
-    StudyJournal
-        Journal with all entries.
-
-    Raises
-    ------
-    LedgerError
-        When it is damaged, but for a last line that a power cut left short.
-    """
-    entries = dict[tuple[str, int], bytes]()
-    try:
-        *lines, last = path.read_text("ascii").split("\n") if path.exists() else ["short"]
-        for kind, step, *content in map(str.split, lines):
-            entries[KINDS[KINDS.index(kind)], int(step)] = bytes.fromhex("".join(content))
-    except (OSError, ValueError) as error:
-        raise LedgerError(
-            f"{path}, the journal of a study, is damaged; the study has ended, as noise is never "
-            "drawn again: agree on a new one"
-        ) from error
-    if last:
-        write_whole(path, "".join(f"{line}\n" for line in lines), mode=0o600)
-    return StudyJournal(path, entries)
+        if entry not in self.entries:
+            self.model_copy(update={"entries": {**self.entries, entry: content}}).save()
+            self.entries[entry] = content
+        return self.entries[entry]

@@ -1,12 +1,12 @@
-"""The document of a joint release: that of a release, who took part, and what was promised."""
+"""The document of a joint release: that of a release, and who took part."""
 
 from pydantic import BaseModel, Field
 
-from covdp.schema import Divisor, Label, Name, ReleaseDocument, Sentence
+from covdp.schema import Divisor, Label, Name, ReleaseDocument
 
 
 class JointPart(BaseModel):
-    """Hospitals that released together, and the promise to each."""
+    """Hospitals that released together; the statement says what each is promised."""
 
     study: Name = Field(description="digest of the terms and of the version of covdp")
     hospital: Name = Field(description="the hospital that committed this document")
@@ -14,7 +14,6 @@ class JointPart(BaseModel):
     colluders: Label = Field(description="hospitals that may show their noise to an attacker")
     noise: Divisor = Field(description="σ of a total over the σ that the promise counts")
     opened: Name = Field(description="digest of all opened totals, the same at all hospitals")
-    promises: list[tuple[Name, Sentence]] = Field(description="titles and texts")
 
 
 class JointDocument(ReleaseDocument):

@@ -12,7 +12,7 @@ Theorem 1), so the total is ρ-zCDP with
     ρ = Δ²/(2·k·s²) + ¼·τ·d
 
 for d whole numbers that a record moves by Δ at most, all in steps (their Proposition 13). With
-s ≥ 2³⁰ the second term is far below what doubles hold; it counts as the least of them.
+s ≥ 2³⁰ it is τ < 10·k·exp(−10¹⁹), far below what doubles hold; ¼·τ·d counts as the least of them.
 
 **Sensitivity.** Δ of a step is that of ``mean/sensitivity.py``, where one rounding of each data set
 is counted: here each hospital rounds its own sum once, by at most u times its number of records,
@@ -72,7 +72,7 @@ class JointError(ConfigError, PrivacyError):
 
 
 class Hospitals(Protocol):
-    """Way to the other hospitals, which all do the same steps in the same order."""
+    """Way to the other hospitals, which all do the same steps in the same order; here to none."""
 
     def opened(self, step: int, share: "Share") -> Words:
         """Return the total of what all hospitals have in a step; a share is drawn at most once.
@@ -84,6 +84,7 @@ class Hospitals(Protocol):
         share : Share
             Sums of this hospital, which get their noise where it has none yet.
         """
+        return share.draw()
 
     def agreed(self, step: int, parameters: Mapping[str, NDArray[Any]]) -> Mapping[str, Any]:
         """Return the parameters of a step as the leading hospital has them.
@@ -95,6 +96,7 @@ class Hospitals(Protocol):
         parameters : mapping of str to array
             Parameters as they were computed here.
         """
+        return parameters
 
 
 @dataclass(frozen=True)
@@ -154,9 +156,7 @@ class JointNoise:
         sensitivity : float
             Δ of the vector as it was computed.
         """
-        scale, rho = share_of(
-            sigma, sensitivity, len(vector), hospitals=self.hospitals, colluders=self.colluders
-        )
+        scale, rho = share_of(sigma, sensitivity, len(vector), self.hospitals, self.colluders)
         check_room(self.total, scale * math.sqrt(self.hospitals))
         whole = np.rint(np.asarray(vector, np.float64) * PER_UNIT).astype(np.int64)
         self.step += 1
@@ -185,36 +185,12 @@ class JointNoise:
         return scaled(promise, hidden, round_down)
 
 
-class Rehearsal:
+class Rehearsal(Hospitals):
     """Hospitals of one hospital by itself: what fails in it is public, of black images."""
-
-    def opened(self, step: int, share: Share) -> Words:
-        """Return the share, with its noise.
-
-        Parameters
-        ----------
-        step : int
-            Number of the step.
-        share : Share
-            Sums of this hospital.
-        """
-        return share.draw()
-
-    def agreed(self, step: int, parameters: Mapping[str, NDArray[Any]]) -> Mapping[str, Any]:
-        """Return the parameters.
-
-        Parameters
-        ----------
-        step : int
-            Number of the step.
-        parameters : mapping of str to array
-            Parameters as they were computed here.
-        """
-        return parameters
 
 
 def share_of(
-    sigma: float, sensitivity: float, dim: int, *, hospitals: int, colluders: int
+    sigma: float, sensitivity: float, dim: int, hospitals: int, colluders: int
 ) -> tuple[float, float]:
     """Return the parameter of a hospital's discrete Gaussian, in steps, and the certified ρ.
 
@@ -234,7 +210,6 @@ def share_of(
     JointError
         When the noise is so small that sums of discrete Gaussians are not Gaussian enough.
     """
-    hidden = hospitals - colluders
     moved = sensitivity + math.sqrt(dim) / PER_UNIT
     scale = sigma * PER_UNIT / math.sqrt(hospitals) * (moved / sensitivity) * (1.0 + 1e-12)
     if not LEAST_SCALE <= scale < 2.0**62:
@@ -242,11 +217,8 @@ def share_of(
             f"noise of {sigma:g} in a sum cannot be shared by {hospitals} hospitals; ask for a "
             "budget of a usual size"
         )
-    far = 10.0 * sum(
-        math.exp(-2.0 * (math.pi * scale) ** 2 * j / (j + 1.0)) for j in range(1, hidden)
-    )
-    rho = (moved * PER_UNIT / scale) ** 2 / (2.0 * hidden) + 0.25 * far * dim
-    return scale, rho * (1.0 + 1e-15) + 5e-324
+    rho = (moved * PER_UNIT / scale) ** 2 / (2.0 * (hospitals - colluders))
+    return scale, rho * (1.0 + 1e-15) + 5e-324  # for τ, which no double can hold
 
 
 def check_room(total: int, noise: float) -> None:

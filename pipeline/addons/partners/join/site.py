@@ -5,27 +5,36 @@
 Nothing of the images leaves before all have signed one transcript, which holds the terms, the job,
 and each hospital's nonce and keys. The first hospital of the terms leads: the parameters of a step
 are its own, since doubles of other machines may differ in their last bits. Each checks that what
-it is sent keeps its vectors inside their proven norm. What a server or a hospital says falsely
-spoils the result, and not the promise.
+it is sent keeps its vectors inside their proven norm. After a break it has them anew, of the same
+totals; a share that was drawn stays as it was. What a server or a hospital says falsely spoils the
+result, and not the promise.
+
+Masks are words that each two hospitals know alone, and that cancel in the total of all: X25519
+between each two, with new keys in each attempt; HKDF over the transcript that all have signed, the
+step and the pair; ChaCha20; added in words mod 2⁶⁴. All of it is `cryptography`'s. A server sees
+uniform words, and their total.
 """
 
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from covdp.addons.partners.join.journal import StudyJournal
-from covdp.addons.partners.join.masks import Masks
 from covdp.addons.partners.join.shares import MOST_RECORDS, JointError, Share, Words
 from covdp.addons.partners.join.study import Study
+from covdp.errors import PrivacyError
 from covdp.ledger.keys import fingerprint
 from covdp.mean.clip import fault_of
 
@@ -33,30 +42,10 @@ START_ANEW = "nothing more is sent: ask who runs the server, and start the job a
 """End of each refusal."""
 
 
-class Exchange(Protocol):
-    """Way through a server, which relays what all say, and adds words."""
-
-    def gather(self, kind: str, content: bytes) -> Mapping[str, bytes]:
-        """Return what each hospital says, once all have said it.
-
-        Parameters
-        ----------
-        kind : str
-            Name of the turn.
-        content : bytes
-            Words of this hospital.
-        """
-
-    def total(self, kind: str, words: bytes) -> bytes:
-        """Return the sum of the words of all hospitals, mod 2⁶⁴.
-
-        Parameters
-        ----------
-        kind : str
-            Name of the turn.
-        words : bytes
-            Masked words of this hospital.
-        """
+Exchange: TypeAlias = Callable[[str, str, bytes], Any]
+"""Way through a server: function of the way, the name of a turn and this hospital's words. It waits
+for all, and returns what each says where the way is "gather", else the sum of all words mod 2⁶⁴.
+"""
 
 
 @dataclass
@@ -80,10 +69,16 @@ class Site:
         share leaves, and raises where the ledger knows another.
     resumed : int
         Number of steps that all hospitals have opened before.
-    keys : dict of str to Ed25519PublicKey
-        Key of each hospital, of the fingerprint that the terms have.
+    hello : mapping of str to bytes
+        Beginning of this attempt, five times 32 bytes of each hospital: its public key, of the
+        fingerprint that the terms have; its public key of this attempt; digest of the terms; nonce;
+        number of steps that it has opened before.
     transcript : bytes
         Digest of all that was said before the first word.
+    private : X25519PrivateKey
+        Key of this attempt.
+    used : dict of int to bytes
+        Sums that had the masks of a step.
     """
 
     name: str
@@ -93,19 +88,15 @@ class Site:
     journal: StudyJournal
     seal: Callable[[int, str], None]
     resumed: int = 0
-    keys: dict[str, Ed25519PublicKey] = field(default_factory=dict)
+    hello: Mapping[str, bytes] = field(default_factory=dict)
     transcript: bytes = b""
-
-    @cached_property
-    def private(self) -> X25519PrivateKey:
-        """Key of this attempt."""
-        return X25519PrivateKey.generate()
+    private: X25519PrivateKey = field(default_factory=X25519PrivateKey.generate, repr=False)
+    used: dict[int, bytes] = field(default_factory=dict, repr=False)
 
     @property
     def digest(self) -> bytes:
         """Digest of all totals that were opened, 32 bytes."""
-        opened = [v for (kind, _), v in sorted(self.journal.entries.items()) if kind == "opened"]
-        return hashlib.sha256(b"".join(opened)).digest()
+        return hashlib.sha256(b"".join(self.journal.opened)).digest()
 
     def begin(self) -> None:
         """Meet the others: learn their keys, and sign with all of them what this attempt is.
@@ -116,27 +107,22 @@ class Site:
             When a hospital is missing or another is there, or a key or a signature is another's.
         """
         public = (key.public_key().public_bytes_raw() for key in (self.identity, self.private))
-        mine, steps = bytes.fromhex(self.study.digest), self.journal.steps.to_bytes(32, "big")
-        hello = b"".join([*public, mine, secrets.token_bytes(32), steps])
-        said, keys, opened = self._from_all("hello", hello), dict[str, bytes](), list[bytes]()
+        mine, steps = bytes.fromhex(self.study.digest), len(self.journal.opened).to_bytes(32, "big")
+        own = b"".join([*public, mine, secrets.token_bytes(32), steps])
+        said = self.hello = self._from_all("hello", own)
         for name, words in said.items():
-            identity, keys[name], terms, _, step = (words[i : i + 32] for i in range(0, 160, 32))
             if len(words) != 160:
                 raise JointError(f"{name} did not say who it is; {START_ANEW}")
-            if terms != mine:
+            if words[64:96] != mine:
                 raise JointError(f"{name} has approved other terms; compare them letter by letter")
-            if (found := fingerprint(identity)) != self.study.fingerprints[name]:
+            if (found := fingerprint(words[:32])) != self.study.fingerprints[name]:
                 raise JointError(
                     f"the key of {name} is not that of the terms, but {found}; ask by telephone"
                 )
-            self.keys[name] = Ed25519PublicKey.from_public_bytes(identity)
-            opened.append(step)
         content = b"".join(name.encode() + b"\0" + said[name] for name in sorted(said))
         self.transcript = hashlib.sha256(content).digest()
         self.signed("transcript", b"")
-        self.resumed = int.from_bytes(min(opened), "big")
-        del keys[self.name]
-        self.masks = Masks(self.name, self.private, keys, self.transcript)
+        self.resumed = min(int.from_bytes(words[128:], "big") for words in said.values())
 
     def signed(self, kind: str, content: bytes) -> dict[str, bytes]:
         """Return what each hospital says in a turn, with its signature checked.
@@ -156,9 +142,9 @@ class Site:
         own = self.identity.sign(self._message(kind, self.name, content))
         found = {}
         for name, said in self._from_all(kind, own + content).items():
-            signature, found[name] = said[:64], said[64:]
+            found[name], key = said[64:], Ed25519PublicKey.from_public_bytes(self.hello[name][:32])
             try:
-                self.keys[name].verify(signature, self._message(kind, name, found[name]))
+                key.verify(said[:64], self._message(kind, name, found[name]))
             except InvalidSignature:
                 raise JointError(
                     f"what came as of {name} has not its signature in this attempt; {START_ANEW}"
@@ -178,17 +164,16 @@ class Site:
         JointError
             When there are more than fit.
         """
-        total = int(self._total("count", self.masks.put_on(0, np.array([n], dtype=np.uint64)))[0])
+        total = int.from_bytes(self._total("count", 0, np.array([n], "<u8")), "little")
         if not n <= total <= MOST_RECORDS:
             raise JointError(
                 f"the server says that all hospitals have {total:,} records; at most "
                 f"{MOST_RECORDS:,} take part, and no fewer than one has: {START_ANEW}"
             )
         content = total.to_bytes(8, "big")
-        before = self.journal.read("agreed", 0) or content
-        if {before, *self.signed("total", content).values()} != {content}:
+        said = {*self.signed("total", content).values()}
+        if said != {content} or self.journal.write("total", content) != content:
             raise JointError(f"hospitals were told other numbers of records in all; {START_ANEW}")
-        self.journal.write("agreed", 0, content)
         return total
 
     def opened(self, step: int, share: Share) -> Words:
@@ -201,20 +186,15 @@ class Site:
         share : Share
             Sums of this hospital, which get their noise where it has none yet.
         """
-        before = self.journal.read("opened", step)
-        if before is not None and step <= self.resumed:
-            return np.frombuffer(before, "<u8").astype(np.uint64)
-        drawn = self.journal.read("share", step)
-        if drawn is None:
-            drawn = self.journal.write("share", step, share.draw().astype("<u8").tobytes())
-        self.seal(step, hashlib.sha256(drawn).hexdigest())
-        masked = self.masks.put_on(step, np.frombuffer(drawn, "<u8").astype(np.uint64))
-        total = self._total(f"step {step}", masked)
-        content = total.astype("<u8").tobytes()
-        if (before or content) != content:
-            raise JointError(f"step {step} was opened before with another total; {START_ANEW}")
-        self.journal.write("opened", step, content)
-        return total
+        if step > self.resumed:
+            if (drawn := self.journal.entries.get(f"share {step}")) is None:
+                drawn = share.draw().astype("<u8").tobytes()
+                self.journal.write(f"share {step}", drawn)
+            self.seal(step, hashlib.sha256(drawn).hexdigest())
+            content = self._total(f"step {step}", step, np.frombuffer(drawn, "<u8"))
+            if self.journal.write(f"opened {step}", content) != content:
+                raise JointError(f"step {step} was opened before with another total; {START_ANEW}")
+        return np.frombuffer(self.journal.entries[f"opened {step}"], "<u8").astype(np.uint64)
 
     def agreed(self, step: int, parameters: Mapping[str, NDArray[Any]]) -> Mapping[str, Any]:
         """Return the parameters of a step as the leading hospital has them.
@@ -231,15 +211,11 @@ class Site:
         JointError
             When they are none that keep vectors inside their norm.
         """
-        content, lead = self.journal.read("agreed", step), self.study.hospitals[0]
-        if content is None or step > self.resumed:
-            own = (content or _packed(parameters)) if self.name == lead else b""
-            said = self.signed(f"parameters {step}", own)[lead]
-            content = content or said
-        found = _unpacked(content, parameters)
+        lead = self.study.hospitals[0]
+        own = _packed(parameters) if self.name == lead else b""
+        found = _unpacked(self.signed(f"parameters {step}", own)[lead], parameters)
         if fault := fault_of(found, parameters):
             raise JointError(f"{lead} sent parameters {fault}; {START_ANEW}")
-        self.journal.write("agreed", step, content)
         return found
 
     def end(self, released: bytes) -> bytes:
@@ -265,16 +241,44 @@ class Site:
             raise JointError(f"hospitals were told other totals; {START_ANEW}")
         return said[self.study.hospitals[0]][32:]
 
-    def _total(self, kind: str, words: Words) -> Words:
-        """Return the sum of the words of all hospitals."""
-        content = self.exchange.total(kind, words.astype("<u8").tobytes())
+    def masked(self, step: int, words: Words) -> Words:
+        """Return words with the masks of a step; no step has two of them.
+
+        Parameters
+        ----------
+        step : int
+            Number of the step.
+        words : array, shape (d,)
+            Sums with noise.
+
+        Raises
+        ------
+        PrivacyError
+            When other words had the masks of this step: their difference would tell both.
+        """
+        if self.used.setdefault(step, words.tobytes()) != words.tobytes():
+            raise PrivacyError("a mask is put on one sum only, found another; begin a new attempt")
+        for name in sorted(self.hello.keys() - {self.name}):
+            key = X25519PublicKey.from_public_bytes(self.hello[name][32:64])
+            shared = self.private.exchange(key)
+            pair = "\0".join([str(step), *sorted((self.name, name))]).encode()
+            secret = HKDF(SHA256(), 32, self.transcript, b"covdp join\0" + pair).derive(shared)
+            stream = Cipher(ChaCha20(secret, bytes(16)), None).encryptor()
+            mask = np.frombuffer(stream.update(bytes(words.nbytes)), "<u8")
+            words = words + mask if self.name < name else words - mask
+        return words
+
+    def _total(self, kind: str, step: int, words: Words) -> bytes:
+        """Return the sum of the words of all hospitals, which go out masked."""
+        masked = self.masked(step, words).astype("<u8").tobytes()
+        content = bytes(self.exchange("total", kind, masked))
         if len(content) != 8 * len(words):
             raise JointError(f"the total of {kind} is damaged; {START_ANEW}")
-        return np.frombuffer(content, "<u8").astype(np.uint64)
+        return content
 
     def _from_all(self, kind: str, content: bytes) -> Mapping[str, bytes]:
         """Return what all hospitals of the terms say, and nobody else."""
-        said = self.exchange.gather(kind, content)
+        said: Mapping[str, bytes] = self.exchange("gather", kind, content)
         if said.keys() != {*self.study.hospitals} or said[self.name] != content:
             raise JointError(
                 f"{', '.join(said)} took part, and {', '.join(self.study.hospitals)} are to: "
@@ -283,10 +287,9 @@ class Site:
         return said
 
     def _message(self, kind: str, name: str, content: bytes) -> bytes:
-        """Return the bytes that a hospital signs."""
-        words = ("covdp join", kind, name, self.study.digest)
-        parts = (*(word.encode() for word in words), self.transcript)
-        return b"".join(len(part).to_bytes(4, "big") + part for part in (*parts, content))
+        """Return the bytes that a hospital signs; its transcript holds the terms."""
+        parts = (b"covdp join", kind.encode(), name.encode(), self.transcript, content)
+        return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
 def _packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -296,9 +299,8 @@ def _packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 def _unpacked(content: bytes, like: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Return arrays like others that `_packed` wrote; none of other bytes."""
-    ends = np.cumsum([x.size for x in like.values()])
-    if len(content) != 8 * ends[-1]:
+    form = np.dtype([(name, "<f8", x.shape) for name, x in like.items()])
+    if len(content) != form.itemsize:
         return {}
-    parts = np.split(np.frombuffer(content, "<f8"), ends[:-1])
-    both = zip(like.items(), parts, strict=True)
-    return {name: part.reshape(x.shape).astype(x.dtype) for (name, x), part in both}
+    row = np.frombuffer(content, form)[0]
+    return {name: row[name].astype(x.dtype) for name, x in like.items()}

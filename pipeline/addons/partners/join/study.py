@@ -3,21 +3,20 @@
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from covdp import __version__
-from covdp.addons.partners.join.shares import Hospitals, JointNoise
+from covdp.addons.partners.join.shares import Hospitals, JointNoise, Rehearsal
 from covdp.config import Count, Positive
 from covdp.errors import ConfigError
 from covdp.publish.config import ReleaseConfig, load_release
 from covdp.schema import SettingsPart
 from covdp.toml import Record, parse, read_toml
 
-PROMISES = Path(__file__).parent / "promises.toml"
+PROMISES = tomllib.loads(Path(__file__).with_name("promises.toml").read_text(encoding="utf-8"))
 """Titles and texts."""
 PlainName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]*$", max_length=40)]
 
@@ -45,9 +44,7 @@ class Study(Record):
         μ of the release, which each hospital pays.
     size : int
         Side of the images, in pixels.
-    masked : bool
-        True if images have regions of interest.
-    fingerprints : mapping of str to str
+    fingerprints : dict of str to str
         Fingerprint of the key of each hospital, as `covdp ledger key` prints it.
     id : str
         Random text, so that no two studies are the same.
@@ -65,8 +62,7 @@ class Study(Record):
     eta: Positive = 1e-6
     budget: Positive
     size: Count
-    masked: bool = False
-    fingerprints: Mapping[str, str] = {}
+    fingerprints: dict[str, str] = Field({})
     id: str = Field("", max_length=100)
     version: str = __version__
 
@@ -74,10 +70,9 @@ class Study(Record):
     def _is_possible(self) -> Self:
         if any(len(set(names)) < len(names) for names in (self.hospitals, self.classes)):
             raise ConfigError("each hospital and each class has a name of its own, found one twice")
-        if self.colluders >= (many := len(self.hospitals)):
-            raise ConfigError(
-                f"colluders are fewer than hospitals, found {self.colluders} of {many}"
-            )
+        m, t = len(self.hospitals), self.colluders
+        if t >= m:
+            raise ConfigError(f"colluders are fewer than hospitals, found {t} of {m}")
         return self
 
     @property
@@ -86,17 +81,17 @@ class Study(Record):
         terms = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(terms.encode()).hexdigest()
 
-    def noise(self, total: int, way: Hospitals) -> JointNoise:
+    def noise(self, total: int, way: Hospitals | None = None) -> JointNoise:
         """Return the source of noise of a hospital.
 
         Parameters
         ----------
         total : int
             N, of all hospitals together.
-        way : Hospitals
-            Way to the others.
+        way : Hospitals, optional
+            Way to the others; none of a rehearsal, when left out.
         """
-        return JointNoise(len(self.hospitals), self.colluders, total, way)
+        return JointNoise(len(self.hospitals), self.colluders, total, way or Rehearsal())
 
     def promises(self, settings: SettingsPart) -> dict[str, str]:
         """Return what a hospital is promised beside what all releases say: texts by title.
@@ -106,20 +101,9 @@ class Study(Record):
         settings : SettingsPart
             Settings of the release.
         """
-        m, t, texts = len(self.hospitals), self.colluders, PROMISES.read_text(encoding="utf-8")
-        words: dict[str, Any] = {"m": m, "t": t, "hidden": m - t, "budget": settings.promise}
-        words |= {"hospitals": ", ".join(self.hospitals)}
-        words |= {"unit": settings.unit, "total": settings.total}
-        return {title: text.format_map(words) for title, text in tomllib.loads(texts).items()}
-
-    def check_keys(self) -> None:
-        """Raise `ConfigError` unless the key of each hospital, and no other, is known."""
-        keys, wanted = {*self.fingerprints.values()}, {*self.hospitals}
-        if self.fingerprints.keys() != wanted or len(keys) < len(wanted):
-            raise ConfigError(
-                "the terms have a table [fingerprints] with one of each of "
-                f"{', '.join(self.hospitals)}; `covdp ledger key` prints it there"
-            )
+        words = {"all": ", ".join(self.hospitals), "m": len(self.hospitals), "t": self.colluders}
+        words |= {"hidden": len(self.hospitals) - self.colluders, "settings": settings}
+        return {title: text.format_map(words) for title, text in PROMISES.items()}
 
     def hospital_of(self, fingerprint: str) -> str:
         """Return the hospital whose key has a fingerprint.
@@ -132,16 +116,20 @@ class Study(Record):
         Raises
         ------
         ConfigError
-            When it is of none.
+            When it is of none, or the key of each hospital, and no other, is not known.
         """
-        self.check_keys()
-        for name, each in self.fingerprints.items():
-            if each == fingerprint:
-                return name
-        raise ConfigError(
-            f"the key of this ledger, {fingerprint}, is of no hospital of {self.name}; choose the "
-            "ledger with --ledger, or ask who wrote the study"
-        )
+        names, wanted = {key: name for name, key in self.fingerprints.items()}, {*self.hospitals}
+        if self.fingerprints.keys() != wanted or len(names) < len(wanted):
+            raise ConfigError(
+                "the terms have a table [fingerprints] with one of each of "
+                f"{', '.join(self.hospitals)}; `covdp ledger key` prints it there"
+            )
+        if fingerprint not in names:
+            raise ConfigError(
+                f"the key of this ledger, {fingerprint}, is of no hospital of {self.name}; choose "
+                "the ledger with --ledger, or ask who wrote the study"
+            )
+        return names[fingerprint]
 
     def config(self, hospital: str, path: Path) -> ReleaseConfig:
         """Return the settings of the release at a hospital: the terms, of its config's images.
@@ -160,12 +148,10 @@ class Study(Record):
         """
         own = load_release(path.resolve(), opened=True)
         if own.dataset.endswith(".toml") and not Path(own.dataset).is_absolute():
-            raise ConfigError(
-                f"{path}: its card {own.dataset} must stand beside it: sites look there"
-            )
+            raise ConfigError(f"{path}: put its card {own.dataset} beside it, where sites look")
         card, has = own.card, own.model_dump(include={*USUAL}) | {"unit": own.unit}
-        has |= {"classes": card.classes, "masked": card.masked}
-        has |= {"size": own.size or card.size or self.size, "version": __version__}
+        has |= {"classes": card.classes, "masked": card.masked, "version": __version__}
+        has["size"] = own.size or card.size or self.size
         for key, wanted in {**self.model_dump(include={*has} - {*USUAL}), **USUAL}.items():
             if has[key] != wanted:
                 found = "nights, which are for later" if key == "stream" else repr(has[key])
@@ -173,20 +159,13 @@ class Study(Record):
                     f"{path}: a release of {self.name} has {key} = {wanted!r}, found {found}"
                 )
         terms = self.model_dump(include={"name", "descriptor", "manifold", "eta", "budget"})
-        terms |= {"size": self.size if card.sizes else None}
-        terms |= {"run_key": f"{hospital}-{self.digest[:12]}"}
-        config = parse(ReleaseConfig, {**own.model_dump(), **terms}, path)
-        place = {"data_root": own.data_root, "file": own.file}
-        return config.model_copy(update=place).of_card(card)
+        terms["run_key"] = f"{hospital}-{self.digest[:12]}"
+        terms["size"] = self.size if card.sizes else None
+        return parse(ReleaseConfig, {**dict(own), **terms}, path).of_card(card)
 
 
-USUAL: Mapping[str, str | None] = {
-    "labels": "secret",
-    "definition": "gdp",
-    "mechanism": "auto",
-    "noise": "hardened",
-    **dict.fromkeys(("stream", "shares")),
-}
+USUAL: dict[str, Any] = {"labels": "secret", "definition": "gdp", "mechanism": "auto"}
+USUAL |= {"noise": "hardened", "masked": False, "stream": None, "shares": None}
 """Settings that all joint releases have."""
 
 

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from covdp.addons.partners.join.journal import open_journal
+from covdp.addons.partners.join.journal import StudyJournal
 from covdp.addons.partners.join.site import Site
 from covdp.addons.partners.join.study import Study
 from covdp.errors import CovdpError
 from covdp.ledger.keys import fingerprint
-
-Said = Mapping[str, bytes]
 
 
 @dataclass
@@ -57,17 +55,13 @@ class Line:
     hub: Hub
     name: str
 
-    def gather(self, kind: str, content: bytes) -> Said:
-        """Return what each hospital says."""
-        answer: Said = self.hub.lie(kind, self.name, self.hub.turn(kind, self.name, content))
-        return answer
-
-    def total(self, kind: str, words: bytes) -> bytes:
-        """Return the sum of the words of all."""
-        said = self.hub.turn(kind, self.name, words).values()
-        total = np.sum([np.frombuffer(words, "<u8") for words in said], axis=0, dtype=np.uint64)
-        answer: bytes = self.hub.lie(kind, self.name, total.astype("<u8").tobytes())
-        return answer
+    def __call__(self, way: str, kind: str, content: bytes) -> Any:
+        """Return what each hospital says, or the sum of the words of all."""
+        said: Any = self.hub.turn(kind, self.name, content)
+        if way == "total":
+            words = [np.frombuffer(each, "<u8") for each in said.values()]
+            said = np.sum(words, axis=0, dtype=np.uint64).astype("<u8").tobytes()
+        return self.hub.lie(kind, self.name, said)
 
 
 def keys_of(names: Sequence[str]) -> dict[str, Ed25519PrivateKey]:
@@ -113,7 +107,8 @@ def together(
     def run(name: str) -> None:
         own = {**known, **(keys or {})}[name]
         study, line = (terms or {}).get(name, study_of(names)), Line(hub, name)
-        journal = open_journal(folder / f"{name}.jsonl")
+        path = folder / f"{name}.json"
+        journal = StudyJournal.read(path) if path.exists() else StudyJournal(path=path)
         site = Site(name, study, own, line, journal, lambda *_: None)
         with hub.lock:
             try:

@@ -25,7 +25,6 @@ from covdp.addons.partners.join.hospital import (
     take_part,
     withdraw,
 )
-from covdp.addons.partners.join.journal import open_journal
 from covdp.addons.partners.join.schema import JointDocument
 from covdp.addons.partners.join.study import Study, read_study
 from covdp.addons.partners.passport.checking import UnverifiedError, verified
@@ -178,30 +177,21 @@ class Dying(Line):
         super().__init__(hub, name)
         self.turns, self.last, self.answered = 0, turn, answered
 
-    def gather(self, kind: str, content: bytes) -> Any:
-        """Return what each hospital says, or break."""
-        return self.broken(super().gather, kind, content)
-
-    def total(self, kind: str, words: bytes) -> Any:
-        """Return the sum of all, or break."""
-        return self.broken(super().total, kind, words)
-
-    def broken(self, turn: Any, *said: Any) -> Any:
-        """Return what a turn does, but for the last one."""
+    def __call__(self, way: str, kind: str, content: bytes) -> Any:
+        """Return what all say, or break."""
         self.turns += 1
         if self.turns - 1 == self.last and not self.answered:
             raise Killed
-        answer = turn(*said)
+        answer = super().__call__(way, kind, content)
         if self.turns - 1 == self.last:
             raise Killed
         return answer
 
 
-def shares_of(place: tuple[Path, Ledger], study: Study, name: str) -> list[tuple[int, bytes]]:
+def shares_of(place: tuple[Path, Ledger], study: Study, name: str) -> list[tuple[str, bytes]]:
     """Return the shares in a journal, by step."""
-    path = hospital.approval_path(place[1], study.digest, name, "jsonl")
-    entries = open_journal(path).entries if path.exists() else {}
-    return sorted((step, content) for (kind, step), content in entries.items() if kind == "share")
+    mine = approvals(place[1], study.digest, name)[0]
+    return [(x, y) for x, y in mine.entries.items() if x.startswith("share")]
 
 
 @pytest.mark.parametrize("ending", ["lost", "older"])
@@ -211,12 +201,14 @@ def test_a_journal_that_the_ledger_knows_better_ends_the_study(
     """No second share of a step leaves: the server sees no word of that hospital."""
     study = approved(place)
     run_all(study.digest, line=lambda hub, name: Dying(hub, name, 9, answered=False))
-    path = hospital.approval_path(place[1], study.digest, "south", "jsonl")
-    lines = path.read_text().splitlines(keepends=True)
+    mine = approvals(place[1], study.digest, "south")[0]
     if ending == "lost":
-        path.unlink()
+        mine.path.unlink()
+        approve_at(*place, study, "south")
     else:
-        path.write_text("".join(line for line in lines[:-1] if not line.startswith("share")))
+        for entry in [x for x in mine.entries if x.startswith("share")]:
+            del mine.entries[entry]
+        mine.save()
     hub = Hub(NAMES)
     found = run_all(study.digest, hub=hub)
     assert isinstance(found["south"], LedgerError)
@@ -292,11 +284,12 @@ def test_persons_are_protected_together(place: tuple[Path, Ledger]) -> None:
 
 
 def test_what_stands_beside_the_ledger_is_the_owners(place: tuple[Path, Ledger]) -> None:
-    """Approvals and journals are readable by nobody else."""
+    """An approval and its journal are readable by nobody else."""
     study = approved(place)
     run_all(study.digest)
-    files = [hospital.approval_path(place[1], study.digest, "north", x) for x in ("json", "jsonl")]
-    assert [file.stat().st_mode & 0o777 for file in files] == [0o600, 0o600]
+    files = [mine.path for mine in approvals(place[1], study.digest)]
+    assert [file.stat().st_mode & 0o777 for file in files] == [0o600] * 3
+    assert all(len(mine.entries) > 1 for mine in approvals(place[1], study.digest))
 
 
 def test_approved_twice_it_is_paid_once(place: tuple[Path, Ledger]) -> None:

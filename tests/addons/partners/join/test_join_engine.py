@@ -23,10 +23,9 @@ from nvflare.apis.signal import Signal
 from scipy import stats
 
 from covdp.addons.partners.join import engine
-from covdp.addons.partners.join.hospital import approval_path
-from covdp.addons.partners.join.journal import open_journal
+from covdp.addons.partners.join.hospital import Approval, approvals
 from covdp.addons.partners.join.shares import JointError
-from covdp.addons.partners.join.site import Site
+from covdp.addons.partners.join.site import Exchange, Site
 from covdp.addons.partners.join.study import Study
 from covdp.cli import main
 from covdp.errors import LedgerError
@@ -55,12 +54,6 @@ builders:
   - path: nvflare.lighter.impl.cert.CertBuilder
   - path: nvflare.lighter.impl.signature.SignatureBuilder
 """
-
-
-@pytest.fixture(autouse=True)
-def no_lingering(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one process all hear of a fault at once."""
-    monkeypatch.setattr(engine, "LINGER", 0.0)
 
 
 @dataclass
@@ -97,23 +90,26 @@ class Deployment:
                 stderr=log,
             )
 
-    def submit(self, study: Study, fault: str = "") -> str:
-        """Submit a job once all are connected, and return its number."""
+    def run(self, study: Study, fault: str = "") -> None:
+        """Run a job once all are connected, to its end."""
         (self.folder / "fault").write_text(fault)
-        found = list[str]()
+        ended = list[JointError | None]()
 
-        def submitted() -> bool:
+        def ran() -> bool:
             try:
-                found.append(engine.submit(study.digest, "join", NAMES, self.kits / ADMIN))
-            except JointError:
-                return False
+                engine.run(study.digest, "join", NAMES, self.kits / ADMIN)
+            except JointError as error:
+                if "is not connected" in str(error) or "opens no server" in str(error):
+                    return False
+                ended.append(error)
             return True
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setitem(engine.CLASSES, "server", f"{worker.__name__}.Witness")
             patch.setitem(engine.CLASSES, "client", f"{worker.__name__}.Worker")
-            until(submitted)
-        return found[0]
+            until(ran)
+        if ended and ended[0]:
+            raise ended[0]
 
     def end(self) -> None:
         """Kill all that runs."""
@@ -145,6 +141,12 @@ def approve_each(folder: Path, books: Mapping[str, Ledger]) -> Study:
     for name, book in books.items():
         approve_at(folder / name, book, study, name)
     return study
+
+
+def approved(deployed: Deployment, study: Study) -> list[Approval]:
+    """Return the approvals of a study, of each hospital from its own ledger."""
+    books = deployed.books.values()
+    return [each for book in books for each in approvals(book, study.digest)]
 
 
 def allow(kit: Path, storage: Path) -> None:
@@ -218,7 +220,7 @@ class Wire:
 
 
 def take_turns(
-    work: Callable[[str, engine.Turns], object],
+    work: Callable[[str, Exchange], object],
     folder: Path,
     *,
     relay: engine.Relay | None = None,
@@ -232,7 +234,7 @@ def take_turns(
     def broadcast(task: Any, *_: object) -> None:
         def run(name: str) -> None:
             site = engine.Participant("study")
-            site.take_part = work  # type: ignore[method-assign]
+            site.take_part = lambda _, *part: work(*part)  # type: ignore
             result = site.execute("take part", None, Wire(relay, name, folder), Signal())
             ends[name] = result["fault"]
             relay.end(SimpleNamespace(result=result, client=SimpleNamespace(name=name)), None)
@@ -255,10 +257,10 @@ def test_turns_are_relayed_and_added_though_messages_are_lost(tmp_path: Path) ->
     """A third of them; words wrap at 2⁶⁴, and each hospital hears all."""
     heard = dict[str, list[Any]]()
 
-    def work(name: str, line: engine.Turns) -> None:
+    def work(name: str, line: Exchange) -> None:
         own = 2**63 + NAMES.index(name)
-        said = line.gather("hello", name.encode())
-        heard[name] = [said, line.total("count", own.to_bytes(8, "little") * 2)]
+        said = line("gather", "hello", name.encode())
+        heard[name] = [said, line("total", "count", own.to_bytes(8, "little") * 2)]
 
     assert set(take_turns(work, tmp_path).values()) == {""}
     total = (3 * 2**63 + 3) % 2**64
@@ -269,12 +271,12 @@ def test_turns_are_relayed_and_added_though_messages_are_lost(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "fault",
     [
-        lambda line: line.total("count", bytes(8)),
-        lambda line: line.total("count", bytes(15)),
-        lambda line: line.total("count", "words"),
-        lambda line: line.total("step 1", bytes(16)),
-        lambda line: line.gather("count", bytes(16)),
-        lambda line: line.total("count", None),
+        lambda line: line("total", "count", bytes(8)),
+        lambda line: line("total", "count", bytes(15)),
+        lambda line: line("total", "count", "words"),
+        lambda line: line("total", "step 1", bytes(16)),
+        lambda line: line("gather", "count", bytes(16)),
+        lambda line: line("total", "count", None),
     ],
     ids=["short", "cut", "text", "turn", "way", "nothing"],
 )
@@ -282,9 +284,9 @@ def test_words_that_do_not_fit_open_nothing(fault: Any, tmp_path: Path) -> None:
     """No hospital is given an answer; all end, with one line."""
     answers = list[object]()
 
-    def work(name: str, line: engine.Turns) -> None:
-        line.gather("hello", b"")
-        answers.append(fault(line) if name == "south" else line.total("count", bytes(16)))
+    def work(name: str, line: Exchange) -> None:
+        line("gather", "hello", b"")
+        answers.append(fault(line) if name == "south" else line("total", "count", bytes(16)))
 
     ends = take_turns(work, tmp_path)
     assert "does not fit together" in ends["server"]
@@ -307,12 +309,12 @@ def test_a_fault_of_one_hospital_ends_all_with_its_line(
 ) -> None:
     """Whether the others wait or have done their part."""
 
-    def work(name: str, line: engine.Turns) -> None:
-        line.gather("hello", b"")
+    def work(name: str, line: Exchange) -> None:
+        line("gather", "hello", b"")
         if name == "south":
             raise error
         if name == "north":
-            line.gather("transcript", b"")
+            line("gather", "transcript", b"")
 
     ends = take_turns(work, tmp_path)
     assert ends == {"north": f"north: {told}", "south": told, "west": "", "server": told}
@@ -326,12 +328,12 @@ def test_a_job_ends_when_not_all_are_there_and_nobody_else(why: str, tmp_path: P
     if why == "hand":
         ended.trigger(True)
 
-    def work(name: str, line: engine.Turns) -> None:
+    def work(name: str, line: Exchange) -> None:
         if why == "stranger":
             words = {"turn": 0, "way": "gather", "kind": "hello", "content": b""}
             relay.hear(engine.TOPIC, words, Wire(relay, "stranger", tmp_path))
         if name != "south" or why == "stranger":
-            line.gather("hello", b"")
+            line("gather", "hello", b"")
 
     ends = take_turns(work, tmp_path, relay=relay, ended=ended)
     told = {"silent": " is not heard", "hand": "ended by hand", "stranger": "does not fit"}
@@ -362,12 +364,12 @@ def test_a_folder_that_is_no_kit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(JointError, match="give the folder that `nvflare provision` made"):
         engine.admit(tmp_path)
     with pytest.raises(JointError, match="give the folder of an admin's startup kit"):
-        engine.submit("ab" * 32, "join", NAMES, tmp_path)
+        engine.run("ab" * 32, "join", NAMES, tmp_path)
 
 
-def messages(deployed: Deployment, job: str) -> dict[tuple[str, str], tuple[str, bytes]]:
-    """Return way and words of each turn and hospital, as the server was told them."""
-    rows = (deployed.folder / f"{job}.jsonl").read_text().splitlines()
+def messages(path: Path) -> dict[tuple[str, str], tuple[str, bytes]]:
+    """Return way and words of each turn and hospital of a job, as the server was told them."""
+    rows = path.read_text().splitlines()
     said = [json.loads(row) for row in rows]
     return {(kind, name): (way, bytes.fromhex(words)) for name, way, kind, words in said}
 
@@ -390,9 +392,8 @@ def check_signatures(seen: dict[tuple[str, str], tuple[str, bytes]], study: Stud
 def test_a_failure_in_one_hospital_says_its_type_alone(deployed: Deployment) -> None:
     """No word of its message is in any file of the server or of a site, logs included."""
     study = approve_each(deployed.folder, deployed.books)
-    job = deployed.submit(study, fault="fail west start")
     with pytest.raises(JointError, match=r"^west: KeyError$"):
-        engine.follow(job, deployed.kits / ADMIN)
+        deployed.run(study, fault="fail west start")
     assert (deployed.kits / "localhost" / "log.txt").exists()
     for path in deployed.kits.rglob("*"):
         assert path.is_dir() or worker.SECRET.encode() not in path.read_bytes()
@@ -413,9 +414,8 @@ def test_a_job_that_brings_code_is_run_by_no_site(
 
     write_job = engine.write_job
     monkeypatch.setattr(engine, "write_job", write)
-    job = deployed.submit(study_of(), fault="fail west start")
     with pytest.raises(JointError, match="FAILED_TO_RUN"):
-        engine.follow(job, deployed.kits / ADMIN)
+        deployed.run(study_of(), fault="fail west start")
     assert (deployed.folder / "fault").exists()
 
 
@@ -425,33 +425,29 @@ def test_a_site_that_is_killed_goes_on_and_the_server_sees_uniform_words(
 ) -> None:
     """One charge, one release of all; no share is drawn anew. χ² of bytes, p above 1e-6."""
     study = approve_each(deployed.folder, deployed.books)
-    jobs = [deployed.submit(study, fault="kill south step 3")]
+    old = {*deployed.folder.glob("*.jsonl")}
     with pytest.raises(JointError, match=r"^south is not heard; nothing more is opened"):
-        engine.follow(jobs[0], deployed.kits / ADMIN)
-    journals = {
-        name: approval_path(book, study.digest, name, "jsonl")
-        for name, book in deployed.books.items()
-    }
-    before = {name: path.read_text() for name, path in journals.items()}
-    entries = open_journal(journals["south"]).entries
-    assert sorted(step for kind, step in entries if kind == "share") == [1, 2, 3]
+        deployed.run(study, fault="kill south step 3")
+    before = {each.hospital: each.entries for each in approved(deployed, study)}
+    shares = [entry for entry in before["south"] if entry.startswith("share")]
+    assert shares == ["share 1", "share 2", "share 3"]
     deployed.start("south")
-    jobs.append(deployed.submit(study))
-    engine.follow(jobs[1], deployed.kits / ADMIN)
+    deployed.run(study)
 
     paths = [*deployed.folder.rglob("tissue*.json")]
     documents = [json.loads(path.read_bytes()) for path in paths]
     assert {each["joint"]["hospital"] for each in documents} == {*NAMES}
     assert len({json.dumps(each["classes"], sort_keys=True) for each in documents}) == 1
     assert all(len(row.costs) == 1 for book in deployed.books.values() for row in book.show())
-    for name, path in journals.items():
-        after = path.read_text().splitlines()
-        assert after[: len(before[name].splitlines())] == before[name].splitlines()
-        assert len(set(after)) == len(after)
+    for mine in approved(deployed, study):
+        assert before[mine.hospital].items() <= mine.entries.items()
+        assert len(set(mine.entries.values())) == len(mine.entries)
 
     words = list[bytes]()
+    jobs = {*deployed.folder.glob("*.jsonl")} - old
+    assert len(jobs) == 2
     for job in jobs:
-        seen = messages(deployed, job)
+        seen = messages(job)
         check_signatures(seen, study)
         words += [said for way, said in seen.values() if way == "total"]
     octets = np.frombuffer(b"".join(words), np.uint8)

@@ -16,7 +16,7 @@ from scipy import stats
 
 from covdp import GDP, MANIFOLDS, describe, domain, frechet_mean, open_dataset
 from covdp.addons.partners.join import shares
-from covdp.addons.partners.join.journal import open_journal
+from covdp.addons.partners.join.journal import StudyJournal
 from covdp.addons.partners.join.shares import JointNoise, Share, check_room, share_of
 from covdp.addons.partners.join.site import Site
 from covdp.errors import ConfigError, LedgerError, PrivacyError
@@ -73,8 +73,7 @@ def test_what_is_opened_is_the_sum_of_whole_numbers(
         found = []
         for step in (1, 2, 3):
             total = site.opened(step, Share(sums[site.name], 2.0**41))
-            noised = site.journal.read("share", step)
-            assert noised is not None
+            noised = site.journal.entries[f"share {step}"]
             drawn[site.name, step] = np.frombuffer(noised, "<i8").tolist()
             found.append(total.view(np.int64).tolist())
         return found
@@ -134,16 +133,39 @@ def test_shares_keep_the_promise_against_those_who_know_some(many: int, colluder
 def test_a_hospital_that_is_killed_goes_on_without_new_noise(tmp_path: Path, stop: int) -> None:
     """Each step that was opened is what it was, and no share is drawn twice."""
     together(lambda site: draw(site, stop=stop), tmp_path)
-    before = {name: (tmp_path / f"{name}.jsonl").read_text().splitlines() for name in NAMES}
+    before = journals(tmp_path)
     results, _ = together(draw, tmp_path)
-    for name in NAMES:
-        after = (tmp_path / f"{name}.jsonl").read_text().splitlines()
+    for name, after in journals(tmp_path).items():
         assert after[: len(before[name])] == before[name]
         np.testing.assert_array_equal(results[name].outputs, results["north"].outputs)
     again, _ = together(draw, tmp_path)
     np.testing.assert_array_equal(again["west"].outputs, results["west"].outputs)
-    final = {name: (tmp_path / f"{name}.jsonl").read_text().splitlines() for name in NAMES}
-    assert all(len(lines) == len(set(lines)) for lines in final.values())
+    assert all(len(rows) == len(set(rows)) for rows in journals(tmp_path).values())
+
+
+def test_other_parameters_after_a_break_draw_no_share_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody keeps parameters, so the leading hospital may lie about them: what was drawn stays."""
+    together(lambda site: draw(site, stop=3), tmp_path)
+    before, agreed = journals(tmp_path), Site.agreed
+    assert [entry for entry, _ in before["west"]][-1] == "share 3"  # drawn, and not opened yet
+
+    def lead(site: Site, step: int, parameters: Any) -> Any:
+        wider = {x: 2.0 * y if x in ("radius", "unit") else y for x, y in parameters.items()}
+        return agreed(site, step, wider if site.name == "north" else parameters)
+
+    monkeypatch.setattr(Site, "agreed", lead)
+    results, hub = together(draw, tmp_path)
+    for name, after in journals(tmp_path).items():
+        assert after[: len(before[name])] == before[name]
+        np.testing.assert_array_equal(results[name].outputs, results["north"].outputs)
+    assert "step 1" not in {kind for kind, _ in hub.seen}
+
+
+def journals(folder: Path) -> dict[str, list[tuple[str, bytes]]]:
+    """Return the entries of each hospital, in order."""
+    return {name: [*StudyJournal.read(folder / f"{name}.json").entries.items()] for name in NAMES}
 
 
 def lying(kind: str, change: Any) -> Hub:
@@ -245,26 +267,27 @@ def test_a_mask_is_put_on_one_sum_only(tmp_path: Path) -> None:
     """The difference of two would tell both."""
 
     def work(site: Site) -> None:
-        site.masks.put_on(1, np.arange(3, dtype=np.uint64))
+        site.masked(1, np.arange(3, dtype=np.uint64))
         with pytest.raises(PrivacyError, match="one sum only"):
-            site.masks.put_on(1, np.arange(1, 4, dtype=np.uint64))
+            site.masked(1, np.arange(1, 4, dtype=np.uint64))
 
     results, _ = together(work, tmp_path)
     assert set(results.values()) == {None}
 
 
 def test_a_journal_that_is_damaged_ends_the_study(tmp_path: Path) -> None:
-    """A short last line is that of a power cut, and goes; another is a fault."""
+    """What a power cut left short stands beside it, and is not read; another end is a fault."""
     together(draw, tmp_path)
-    path = tmp_path / "west.jsonl"
+    path = tmp_path / "west.json"
     text = path.read_text()
-    path.write_text(text + "share 6 0")
+    path.with_name(".west.json.0.part").write_text(text[:-9])
     results, _ = together(draw, tmp_path)
     assert isinstance(results["west"], Release)
     assert path.read_text() == text
-    path.write_text("x" + text)
-    with pytest.raises(LedgerError, match="damaged; the study has ended"):
-        open_journal(path)
+    for changed in ("x" + text, text[:-9], ""):
+        path.write_text(changed)
+        with pytest.raises(LedgerError, match="damaged; the study has ended"):
+            StudyJournal.read(path)
 
 
 def test_words_that_do_not_fit_are_refused() -> None:

@@ -77,7 +77,7 @@ def run_all(
 
 def run_here(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Put an engine in place of NVFlare's, which runs studies in this process; return it."""
-    ran = SimpleNamespace(studies=[], jobs=[], line=Line, follow=lambda *words: None)
+    ran = SimpleNamespace(studies=[], jobs=[], line=Line)
 
     def simulate(study: str, hospitals: Mapping[str, str]) -> None:
         ran.studies.append(study)
@@ -86,11 +86,11 @@ def run_here(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
             if isinstance(error, CovdpError):
                 raise error
 
-    def submit(*words: Any) -> str:
+    def run(*words: Any) -> str:
         ran.jobs.append(words)
         return "job-1"
 
-    ran.simulate, ran.submit = simulate, submit
+    ran.simulate, ran.run = simulate, run
     monkeypatch.setitem(sys.modules, "covdp.addons.partners.join.engine", ran)
     monkeypatch.setattr(join, "engine", ran, raising=False)
     return ran

@@ -45,10 +45,10 @@ class Witness(Relay):
 class Worker(Participant):
     """A hospital that fails where the file `fault` says, once."""
 
-    def take_part(self, name: str, exchange: Exchange) -> None:
+    def take_part(self, study: str, name: str, exchange: Exchange) -> Path:
         """Take part, or fail before it."""
         fail_once(name, "start")
-        super().take_part(name, Breaking(exchange, name))
+        return super().take_part(study, name, Breaking(exchange, name))
 
 
 @dataclass
@@ -58,15 +58,10 @@ class Breaking:
     line: Exchange
     name: str
 
-    def gather(self, kind: str, content: bytes) -> Mapping[str, bytes]:
-        """Return what each hospital says, or break."""
+    def __call__(self, way: str, kind: str, content: bytes) -> Any:
+        """Return what all say, or break."""
         fail_once(self.name, kind)
-        return self.line.gather(kind, content)
-
-    def total(self, kind: str, words: bytes) -> bytes:
-        """Return the sum of the words of all, or break."""
-        fail_once(self.name, kind)
-        return self.line.total(kind, words)
+        return self.line(way, kind, content)
 
 
 def fail_once(name: str, kind: str) -> None:

@@ -14,6 +14,7 @@ from covdp.addons.partners.passport.checking import verified
 from covdp.addons.partners.passport.rules import document_rules
 from covdp.errors import ConfigError
 from covdp.files import make_folder, write_whole
+from covdp.inference import usual_difference
 from covdp.ledger.keys import fingerprint
 from covdp.privacy import ZCDP, best_test, convert
 from covdp.privacy.statement import equivalent, protects
@@ -86,7 +87,8 @@ def _facts(document: Document) -> dict[str, Any]:
     settings, signature = document.settings, document.signature
     sizes = [getattr(row, "n_so_far", row.n) or 0 for row in document.classes]
     total = (settings.total or 0) if settings.secret else sum(sizes)
-    promise = settings.promise
+    promise, rows = settings.promise, document.classes
+    scales = (usual_difference(x.manifold, len(x.point)) for x in rows if x.point is not None)
     return {
         "document": document,
         "settings": settings,
@@ -97,6 +99,8 @@ def _facts(document: Document) -> dict[str, Any]:
         "implied": equivalent(promise, None, total),
         "certified": convert(promise, ZCDP),
         "success": best_test(promise, settings.is_safe),
+        "ideal": best_test(promise, hardened=False),
+        "usual": next(scales, None),
         "protects": protects(promise, settings.is_safe),
         "fingerprint": signature and fingerprint(bytes.fromhex(signature.public_key)),
     }

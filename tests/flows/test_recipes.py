@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import numpy as np
@@ -248,11 +249,22 @@ def prefect(
 
 
 def ask_prefect(route: str, **body: object) -> Any:
-    """Return what Prefect's server answers."""
+    """Return what Prefect's server answers, once its database is not busy (503)."""
     address = f"{os.environ['PREFECT_API_URL']}/{route}"
     asked = Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urlopen(asked, timeout=PATIENCE) as answer:
-        return json.load(answer)
+    answers = list[Any]()
+
+    def answered() -> bool:
+        try:
+            with urlopen(asked, timeout=PATIENCE) as answer:
+                answers.append(json.load(answer))
+        except HTTPError as error:
+            if error.code != 503:
+                raise
+        return bool(answers)
+
+    until(answered)
+    return answers[0]
 
 
 @pytest.mark.slow

@@ -42,6 +42,7 @@ from covdp.addons.nights.stream.factorisation import (
 )
 from covdp.addons.nights.stream.history import _shells as last_shells
 from covdp.addons.nights.stream.history import part_moments, share_outside
+from covdp.addons.nights.stream.pool import Part, pool
 from covdp.descriptors import domain
 from covdp.errors import ConfigError, PrivacyError
 from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
@@ -565,3 +566,13 @@ def test_nights_in_no_order_are_refused() -> None:
     for shown, come in (((7, 1), (7, 40)), ((1, 11), (7, 40)), ((1,), (40, 7))):
         with pytest.raises(ValidationError, match="found"):
             NightsConfig(horizon=10, units=come, shown=shown)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_mean_of_one_part_is_that_part_to_the_last_bit(seed: int) -> None:
+    """Whatever single records are thought to spread by, which changes from night to night."""
+    rng = np.random.default_rng(seed)
+    noise, *spreads = (x @ x.T + np.eye(15) for x in rng.normal(size=(4, 15, 15)))
+    part = Part(40, rng.normal(size=15), noise)
+    for spread in spreads:
+        np.testing.assert_array_equal(pool([part], spread).mean, part.offset)

@@ -73,7 +73,9 @@ def pool(parts: Sequence[Part], spread: FloatArray) -> PooledMean:
     total, d = sum(part.n for part in parts), len(spread)
     weights = [np.linalg.inv(part.covariance + spread / part.n) for part in parts]
     of_law = np.linalg.inv(np.sum(weights, axis=0))
-    mean = of_law @ sum(w @ part.offset for w, part in zip(weights, parts, strict=True))
+    first = parts[0].offset  # of one part alone this is the mean, to the last bit
+    away = (w @ (part.offset - first) for w, part in zip(weights, parts, strict=True))
+    mean = first + of_law @ sum(away)
     through, own = np.zeros((d, d)), np.zeros((d, d))
     for weight, part in zip(weights, parts, strict=True):
         share, gain = part.n / total, spread / part.n @ weight

@@ -7,7 +7,9 @@ no module to call, no image and no budget: those are the hospital's own. A line 
 of its turn until the relay has heard all hospitals. Asking again changes nothing, so a message that
 is lost is no fault, and no request is open while a hospital takes hours; it says that it is there.
 
-What ends a job is one line: that of a `CovdpError` at a hospital, else the type of the error alone.
+What ends a job is one line: that of a `JointError`, which all hospitals may see, else that one of
+them cannot go on. Why stands in the log of that one, as it may tell of its images or account. In a
+simulation, on one machine, the line says why.
 """
 
 import json
@@ -42,6 +44,8 @@ TOPIC, END = "covdp join", "covdp.txt"
 """Topic of messages; file of a job at the server, with the line that ended it or nothing."""
 PATIENCE, BEAT = 300.0, 5.0
 """Seconds in which each hospital is heard, and is again."""
+KEPT = "it cannot go on, and its own log says why"
+"""Words for what only this hospital may see: of its images, files and account."""
 STOPPED = "nothing more is opened: start the job anew when all are there"
 
 
@@ -210,7 +214,7 @@ class Participant(Executor):  # type: ignore[misc]
             Signal that the job is to end.
         """
         name, engine = fl_ctx.get_identity_name(), fl_ctx.get_engine()
-        if ledger := os.environ.get(f"{VARIABLE}_{name}"):
+        if ledger := os.environ.get(f"{VARIABLE}_{name}"):  # of a simulation
             os.environ[VARIABLE] = ledger
 
         def ask(**words: Any) -> Mapping[str, Any]:
@@ -223,9 +227,12 @@ class Participant(Executor):  # type: ignore[misc]
             work = pool.submit(self.take_part, self.study, name, partial(self.say, ask))
             while not wait([work], BEAT).done:
                 ask()
-        error = work.exception()
+        if not (error := work.exception()):
+            return Shareable({"fault": ""})
         why = one_line(error) if isinstance(error, CovdpError) else type(error).__name__
-        return Shareable({"fault": f"{name}: {why}" if error else ""})
+        self.logger.error(why)
+        told = why if ledger or isinstance(error, JointError) else KEPT
+        return Shareable({"fault": f"{name}: {told}"})
 
 
 def write_job(folder: Path, study: str, hospitals: Sequence[str]) -> Path:

@@ -25,7 +25,7 @@ from covdp.addons.partners.join.schema import JointDocument, JointPart
 from covdp.addons.partners.join.shares import MOST_RECORDS, JointError
 from covdp.addons.partners.join.site import START_ANEW, Exchange, Site
 from covdp.addons.partners.join.study import Study, read_study
-from covdp.arrays import UNCHECKED
+from covdp.arrays import UNCHECKED, FloatArray
 from covdp.errors import ConfigError, LedgerError
 from covdp.jobs import publish
 from covdp.ledger import Ledger, Reservation, StoredRelease, open_ledger
@@ -399,10 +399,26 @@ def _release(mine: Approval, opened: Opened, paid: Paid, ledger: Ledger, way: Ex
 
 
 def _led(content: bytes, own: Sequence[ClassPart]) -> list[ClassPart]:
-    """Return the classes as the leading hospital has them: the same but for last bits."""
+    """Return the classes as the leading hospital has them: the same but for last bits.
+
+    What a class is, how many it has, what it cost and where its mean is are compared: this hospital
+    signs them. Directions of axes, which may differ by more than last bits, are the leading one's.
+    """
     with suppress(ValueError, TypeError, AttributeError):
         rows = [ClassPart.model_validate(row, context=UNCHECKED) for row in json.loads(content)]
-        led, here = ([row.coordinates for row in each] for each in (rows, own))
-        if np.allclose(led, here, rtol=LAST_BITS, atol=LAST_BITS):
+        (names, led), (own_names, here) = map(_signed_values, (rows, own))
+        if names == own_names and np.allclose(led, here, rtol=LAST_BITS, atol=LAST_BITS):
             return rows
     raise JointError(f"the leading hospital made other means of the same totals; {START_ANEW}")
+
+
+def _signed_values(rows: Sequence[ClassPart]) -> tuple[list[str], FloatArray]:
+    """Return names of classes and steps, and numbers that two hospitals compute alike."""
+    names, numbers = list[str](), list[float]()
+    for row in rows:
+        names += [row.class_name, *(cost.step for cost in row.costs)]
+        stated = [row.label, row.n, row.n_sd, row.mu, row.rho, row.predicted_error]
+        spent = [x for cost in row.costs for x in (cost.sensitivity, cost.sigma, cost.rho)]
+        values = (*stated, *spent, *np.ravel(row.coordinates))
+        numbers += [-1.0 if x is None else float(x) for x in values]
+    return names, np.array(numbers)

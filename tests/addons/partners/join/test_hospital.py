@@ -20,12 +20,14 @@ from pydantic import ValidationError
 from covdp import MANIFOLDS, domain
 from covdp.addons.partners.join import account, hospital
 from covdp.addons.partners.join.hospital import (
+    _led,
     approvals,
     own_fingerprint,
     take_part,
     withdraw,
 )
 from covdp.addons.partners.join.schema import JointDocument
+from covdp.addons.partners.join.shares import JointError
 from covdp.addons.partners.join.study import Study, read_study
 from covdp.addons.partners.passport.checking import UnverifiedError, verified
 from covdp.cli import main
@@ -37,7 +39,7 @@ from covdp.mean.release import Labels
 from covdp.mean.rounds import default_shares, step_costs
 from covdp.privacy import GDP
 from covdp.publish import read_document
-from covdp.schema import json_schema, serialised
+from covdp.schema import ClassPart, json_schema, serialised
 from tests.addons.partners.join.hub import CLASSES, Hub, Killed, Line, study_of
 from tests.addons.partners.join.wards import (
     NAMES,
@@ -74,6 +76,16 @@ def spent(book: Ledger) -> dict[str, list[float]]:
 
 PRIOR = default_prior(domain("oct5", height=28, width=28), MANIFOLDS["spd-log-euclidean"](k=5))
 ONCE = {name: [1.0] for name in NAMES}
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
+    """Return the documents of a joint release at each hospital."""
+    folder = tmp_path_factory.mktemp("released")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COVDP_LEDGER", str(folder / "ledger.sqlite"))
+        paths = run_all(approved((folder, write_hospitals(folder))).digest)
+    return tuple(paths[name] for name in NAMES)
 
 
 def test_each_hospital_has_the_release(place: tuple[Path, Ledger]) -> None:
@@ -113,6 +125,31 @@ def test_each_hospital_has_the_release(place: tuple[Path, Ledger]) -> None:
     assert all(print_ in page for print_ in study.fingerprints.values())
     assert "population west, together with north and south, 1,320 images" in page
     assert "only totals of all were opened (Kairouz et al. 2021)" in page
+
+
+@pytest.mark.parametrize(
+    ("place_of", "value"),
+    [
+        *((("name",), "other"), (("label",), 1), (("n",), 9), (("n_sd",), 0.0), (("mu",), 0.1)),
+        *((("rho",), 0.1), (("predicted_error",), 0.0), (("coordinates", 3), 0.5)),
+        *((("costs", 0, "rho"), 0.0), (("costs", 1, "sigma"), 99.0), (("costs", 2, "step"), "x")),
+    ],
+    ids=str,
+)
+def test_what_a_hospital_signs_is_what_it_made_itself(
+    released: tuple[Path, ...], place_of: tuple[Any, ...], value: Any
+) -> None:
+    """Classes that the leading hospital states otherwise are not taken, however they differ."""
+    rows = json.loads(released[0].read_bytes())["classes"]
+    own = [ClassPart.model_validate(row) for row in rows]
+    assert [row.class_name for row in _led(json.dumps(rows).encode(), own)] == list(CLASSES)
+    *way, last = place_of
+    part = rows[0]
+    for key in way:
+        part = part[key]
+    part[last] = value
+    with pytest.raises(JointError, match="made other means of the same totals"):
+        _led(json.dumps(rows).encode(), own)
 
 
 @pytest.mark.parametrize("turn", [*range(7), 11, 14, 15, TURNS - 2, TURNS - 1])

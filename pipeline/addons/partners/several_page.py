@@ -508,8 +508,8 @@ def _found(together: ReleaseComparison, records: Sequence[Mapping[str, Any]]) ->
         if not mapped:
             return "No site is moved: each map would be noise"
         name, site = max(mapped.items(), key=lambda item: item[1].apart)
-        ends = f"{digits(site.apart)} from the common mean before, {digits(site.left)} after"
-        return f"Farthest site, {name}: {ends}"
+        after = f"{digits(site.left)} expected after it"
+        return f"{name}: {digits(site.apart)} from the common mean before its map, {after}"
     p_values = results.p_values if isinstance(results, MatchedImages) else together.p_values
     if not p_values:
         return ""

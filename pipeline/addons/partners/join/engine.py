@@ -376,8 +376,8 @@ def run(study: str, name: str, hospitals: Sequence[str], kit: Path) -> str:
         raise
     except Exception as error:
         raise JointError(
-            f"{kit} opens no server ({type(error).__name__}: {one_line(error)}); give the folder "
-            "of an admin's startup kit, and see that the server runs"
+            f"no job runs by {kit} ({type(error).__name__}: {one_line(error)}); give the folder of "
+            "an admin's startup kit, and see that the server runs"
         ) from error
 
 

@@ -21,6 +21,10 @@ to steps, in the one hospital whose record is replaced by at most half a step in
 on each of the two data sets: Δ grows by √d·2⁻⁴⁰. σ is raised in the same ratio, so that the budget
 is what the terms say.
 
+**Its law.** The noise that t hospitals do not know is within d/(24·k·s²) in total variation of real
+noise that is rounded to steps (``mechanisms/noise.py``), below d·2⁻⁶⁴ for s ≥ 2³⁰. So it keeps
+μ-GDP but for a probability below 10⁻¹², unless a record touches 5 million numbers or more.
+
 **Known noise.** A total has the noise of all m shares, √(m/(m − t)) times as wide as what is
 promised counts. So the engine of means is given the budget of a total, whose noise it then states
 (`JointNoise.budget_of_total`): regions and tests read that, and ρ counts m − t shares alone. An

@@ -106,7 +106,7 @@ def test_each_hospital_has_the_release(place: tuple[Path, Ledger]) -> None:
     assert all(row["mu"] == 1.0 for row in documents[0]["classes"])
     statement = dict(documents[0]["statement"])
     assert "√(2/(3 − k)) times 1-GDP" in statement["Hospitals that show their noise"]
-    assert "μ becomes k·μ" in statement["One person in several hospitals"]
+    assert "μ becomes h·μ" in statement["One person in several hospitals"]
     assert "1,320 images together" in statement["Released together by"]
     assert spent(place[1]) == ONCE
     assert isinstance(read_document(paths["west"]), JointDocument)
@@ -125,6 +125,7 @@ def test_each_hospital_has_the_release(place: tuple[Path, Ledger]) -> None:
     assert all(print_ in page for print_ in study.fingerprints.values())
     assert "population west, together with north and south, 1,320 images" in page
     assert "only totals of all were opened (Kairouz et al. 2021)" in page
+    assert "but for a probability below 10⁻¹²" in page  # of shares on steps of 2⁻⁴⁰
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ class Deployment:
             try:
                 engine.run(study.digest, "join", NAMES, self.kits / ADMIN)
             except JointError as error:
-                if "is not connected" in str(error) or "opens no server" in str(error):
+                if "is not connected" in str(error) or "no job runs by" in str(error):
                     return False
                 ended.append(error)
             return True

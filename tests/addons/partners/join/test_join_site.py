@@ -275,6 +275,20 @@ def test_a_mask_is_put_on_one_sum_only(tmp_path: Path) -> None:
     assert set(results.values()) == {None}
 
 
+def test_masks_of_two_steps_have_nothing_in_common(tmp_path: Path) -> None:
+    """No word of 1,000 is the same, by chance in one run of 10¹⁵. In a total they cancel."""
+    words = np.arange(1000, dtype=np.uint64)
+
+    def work(site: Site) -> Any:
+        return [site.masked(step, words) for step in (1, 2)]
+
+    results, _ = together(work, tmp_path)
+    assert all((first != second).all() for first, second in results.values())
+    for step in (0, 1):
+        total = np.sum([masked[step] for masked in results.values()], axis=0, dtype=np.uint64)
+        np.testing.assert_array_equal(total, 3 * words)
+
+
 def test_a_journal_that_is_damaged_ends_the_study(tmp_path: Path) -> None:
     """What a power cut left short stands beside it, and is not read; another end is a fault."""
     together(draw, tmp_path)

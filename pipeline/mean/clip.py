@@ -288,12 +288,18 @@ def lengths(vectors: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(vectors_times(vectors, vectors[..., None])[..., 0]))
 
 
+LEAST_SENT, MOST_SENT = 1e-30, 1e30
+"""Least length and largest number of parameters that somebody else has computed."""
+
+
 def fault_of(found: Mapping[str, FloatArray], own: Mapping[str, FloatArray]) -> str:
     """Return why parameters of a step may not take the place of one's own; "" where they may.
 
     A vector is (y − centre)/unit, cut off at the radius: of norm at most ½ where the unit is twice
-    the radius or more. Overshoots are lengths over reaches, which are positive where they are here.
-    Counts are of norm 1 in any shells. So a record moves no more, whatever the parameters are.
+    the radius or more. Overshoots are lengths over reaches: none is measured where they are 0 here,
+    and all are where they are not. Counts are of norm 1 in any shells. That is so in doubles, whose
+    squares and quotients neither overflow nor lose digits between `LEAST_SENT` and `MOST_SENT`. So a
+    record moves no more, whatever the parameters are.
 
     Parameters
     ----------
@@ -304,11 +310,15 @@ def fault_of(found: Mapping[str, FloatArray], own: Mapping[str, FloatArray]) -> 
     """
     if found.keys() != own.keys():
         return "of other shapes"
-    if not all(np.isfinite(x).all() for x in found.values()):
-        return "that are not finite"
-    reaches = {"radius", "near", "far", "farthest"} & own.keys()
-    if not all(np.array_equal(found[x] > 0.0, own[x] > 0.0) for x in reaches):
-        return "of reaches that are not positive"
+    if not all((np.abs(x) <= MOST_SENT).all() for x in found.values()):  # NaN is not
+        return "that are not finite, or too large"
+    if "axes" in own and not np.allclose(found["axes"], own["axes"], rtol=1e-9, atol=1e-9):
+        return "in other axes: its machine computes otherwise"
+    sizes = {"radius", "unit", "near", "far", "farthest"} & own.keys()
+    if not all(
+        np.where(own[x] > 0.0, found[x] >= LEAST_SENT, found[x] == 0.0).all() for x in sizes
+    ):
+        return "of reaches that are not positive, or too small"
     if "unit" in own and not (found["unit"] >= 2.0 * found["radius"]).all():
         return "of a unit below twice the radius"
     return ""

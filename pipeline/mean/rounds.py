@@ -188,8 +188,10 @@ class _Draws:
     def agreed(self, **own: FloatArray) -> list[FloatArray]:
         """Return the parameters of a step, and move to the points, as all curators have them."""
         if len(self.noise) == 1 and isinstance(source := self.noise[0], CollectiveNoise):
-            found = source.agree({**own, "points": self.points})
-            self.points = found["points"]
+            axes = self.model.frame.from_axes  # public: compared, and each keeps its own
+            found = source.agree({**own, "points": self.points, "axes": axes})
+            space, region = self.model.space, self.model.feasible_set
+            self.points = region.inside(space.check(found["points"]))  # where no record fails
             return [found[name] for name in own]
         return list(own.values())
 

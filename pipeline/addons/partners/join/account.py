@@ -81,8 +81,15 @@ def add_withdrawal(state: State, event: Event, number: int) -> None:
     text = f"withdrew run {paid.run_key!r} of {paid.name} before its first word; given back"
     state.entries[number] = HistoryLine(event["at"], name, "note", text)
     state.entries[paid.number] = replace(state.entries[paid.number], kind="note", cost=None)
-    for content, rows in state.contents.items():
-        state.contents[content] = tuple(row for row in rows if row != paid.number)
+    for content, rows in [*state.contents.items()]:
+        if left := tuple(row for row in rows if row != paid.number):
+            state.contents[content] = left
+        else:
+            del state.contents[content]
+    if all(stream.population != name for stream in state.streams.values()):  # which declare, too
+        others = (other.declared for other in state.releases.values())
+        for mac in {*paid.declared}.difference(*others):
+            del state.declared[mac]
     state.accounts[name] = replace(account, costs=(), group=1, unfinished=account.unfinished - 1)
     for line in state.entries.values():
         if line.population == name and line.cost:

@@ -8,6 +8,7 @@ again, it goes on from its journal and draws no noise anew. Who has committed ta
 all have.
 """
 
+import glob
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -25,7 +26,7 @@ from covdp.addons.partners.join.schema import JointDocument, JointPart
 from covdp.addons.partners.join.shares import MOST_RECORDS, JointError
 from covdp.addons.partners.join.site import START_ANEW, Exchange, Site
 from covdp.addons.partners.join.study import Study, read_study
-from covdp.arrays import UNCHECKED, FloatArray
+from covdp.arrays import UNCHECKED
 from covdp.errors import ConfigError, LedgerError
 from covdp.jobs import publish
 from covdp.ledger import Ledger, Reservation, StoredRelease, open_ledger
@@ -44,8 +45,7 @@ Opened: TypeAlias = tuple[StoredImages, PublicFacts, Path, dict[str, Any]]
 Engine: TypeAlias = Callable[[str, Mapping[str, str]], None]
 """Function of the digest of a study, and of the ledger of each hospital: it runs the study."""
 LAST_BITS = 1e-6
-"""Largest distance of a coordinate from that of the leading hospital: doubles of machines differ.
-"""
+"""Largest difference from the leading one's numbers, as a share: doubles of machines differ."""
 
 
 class Approval(StudyJournal):
@@ -146,8 +146,10 @@ def approvals(ledger: Ledger, study: str = "*", hospital: str = "*") -> list[App
     LedgerError
         When one is damaged.
     """
-    pattern = approval_path(ledger, study, hospital)
-    return [Approval.read(path) for path in sorted(pattern.parent.glob(pattern.name))]
+    place = approval_path(ledger, "", "")  # whose name begins as that of the ledger
+    head = glob.escape(place.name.removesuffix("join--.json"))
+    pattern = f"{head}join-{study[:16]}-{hospital}.json"
+    return [Approval.read(path) for path in sorted(place.parent.glob(pattern))]
 
 
 def approve(
@@ -190,7 +192,8 @@ def approve(
     places: dict[str, Any] = {"path": path, "config": config.resolve(), "out": out.resolve()}
     mine = Approval(study=study, hospital=hospital, pinned=pinned, identity=paid.identity, **places)
     for before in approvals(ledger, study.digest, hospital):
-        mine.entries.update(before.entries)
+        if before.identity == mine.identity:  # not of a charge that was given back
+            mine.entries.update(before.entries)
     mine.save()
     return mine, public.total or 0, paid.number > ledger.rows
 
@@ -211,7 +214,8 @@ def withdraw(ledger: Ledger, mine: Approval) -> None:
         When a word has left.
     """
     with ledger.transaction() as tx:
-        if mine.identity in tx.state.words or mine.identity not in tx.state.releases:
+        left = mine.identity in tx.state.words or bool(mine.opened)
+        if left or mine.identity not in tx.state.releases:
             raise LedgerError("a word of the study has left, so it stays charged; let it go on")
         tx.write({"kind": "withdrawal", "at": now(), "identity": mine.identity})
     mine.path.unlink(missing_ok=True)
@@ -383,9 +387,9 @@ def _release(mine: Approval, opened: Opened, paid: Paid, ledger: Ledger, way: Ex
     total = site.count(public.total or 0)
     source = public.config.drawn_with(study.noise(total, site))
     public = replace(public, config=source, total=total)
-    own = class_parts(stored, public)
-    values = json.dumps([as_json(row) for row in own], sort_keys=True, allow_nan=False)
-    rows = _led(site.end(values.encode()), own)
+    parts = map(as_json, class_parts(stored, public))
+    own = json.dumps([*parts], sort_keys=True, allow_nan=False).encode()
+    rows = _led(site.end(own), own)
     if isinstance(paid, StoredRelease):
         return paid.result
     document, m, t = document_of(rows, public, paid), len(study.hospitals), study.colluders
@@ -398,27 +402,25 @@ def _release(mine: Approval, opened: Opened, paid: Paid, ledger: Ledger, way: Ex
     return ledger.commit(paid, serialised(JointDocument.model_construct(fields, **made))).result
 
 
-def _led(content: bytes, own: Sequence[ClassPart]) -> list[ClassPart]:
+def _led(content: bytes, own: bytes) -> list[ClassPart]:
     """Return the classes as the leading hospital has them: the same but for last bits.
 
-    What a class is, how many it has, what it cost and where its mean is are compared: this hospital
-    signs them. Directions of axes, which may differ by more than last bits, are the leading one's.
+    This hospital signs them, so all that is stated is compared.
     """
     with suppress(ValueError, TypeError, AttributeError):
-        rows = [ClassPart.model_validate(row, context=UNCHECKED) for row in json.loads(content)]
-        (names, led), (own_names, here) = map(_signed_values, (rows, own))
-        if names == own_names and np.allclose(led, here, rtol=LAST_BITS, atol=LAST_BITS):
-            return rows
+        if _is_alike(led := json.loads(content), json.loads(own)):
+            return [ClassPart.model_validate(row, context=UNCHECKED) for row in led]
     raise JointError(f"the leading hospital made other means of the same totals; {START_ANEW}")
 
 
-def _signed_values(rows: Sequence[ClassPart]) -> tuple[list[str], FloatArray]:
-    """Return names of classes and steps, and numbers that two hospitals compute alike."""
-    names, numbers = list[str](), list[float]()
-    for row in rows:
-        names += [row.class_name, *(cost.step for cost in row.costs)]
-        stated = [row.label, row.n, row.n_sd, row.mu, row.rho, row.predicted_error]
-        spent = [x for cost in row.costs for x in (cost.sensitivity, cost.sigma, cost.rho)]
-        values = (*stated, *spent, *np.ravel(row.coordinates))
-        numbers += [-1.0 if x is None else float(x) for x in values]
-    return names, np.array(numbers)
+def _is_alike(led: Any, own: Any) -> bool:
+    """Return whether values of JSON are the same, but for last bits of numbers and arrays."""
+    if isinstance(own, dict):
+        return led.keys() == own.keys() and all(_is_alike(led[key], own[key]) for key in own)
+    if isinstance(own, str | bool | None):
+        return bool(led == own)
+    if isinstance(own, list) and any(isinstance(each, dict | str) for each in own):
+        return len(led) == len(own) and all(map(_is_alike, led, own))
+    stated, made = np.asarray(led, np.float64), np.asarray(own, np.float64)
+    near = LAST_BITS * float(np.abs(made).max(initial=0.0))
+    return stated.shape == made.shape and np.allclose(stated, made, rtol=LAST_BITS, atol=near)

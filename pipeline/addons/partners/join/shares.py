@@ -18,8 +18,8 @@ s ≥ 2³⁰ it is τ < 10·k·exp(−10¹⁹), far below what doubles hold; ¼�
 is counted: here each hospital rounds its own sum once, by at most u times its number of records,
 and these numbers add up to N. Products of records have more digits than a step: they are rounded
 to steps, in the one hospital whose record is replaced by at most half a step in each of d numbers,
-on each of the two data sets: Δ grows by √d·2⁻⁴⁰. σ is raised in the same ratio, so that the budget
-is what the terms say.
+on each of the two data sets. A record that changes its class touches the sums of two. So Δ grows by
+√(2·d)·2⁻⁴⁰ at most. σ is raised in the same ratio, so that the budget is what the terms say.
 
 **Its law.** The noise that t hospitals do not know is within d/(24·k·s²) in total variation of real
 noise that is rounded to steps (``mechanisms/noise.py``), below d·2⁻⁶⁴ for s ≥ 2³⁰. So it keeps
@@ -214,7 +214,7 @@ def share_of(
     JointError
         When the noise is so small that sums of discrete Gaussians are not Gaussian enough.
     """
-    moved = sensitivity + math.sqrt(dim) / PER_UNIT
+    moved = sensitivity + math.sqrt(2.0 * dim) / PER_UNIT
     scale = sigma * PER_UNIT / math.sqrt(hospitals) * (moved / sensitivity) * (1.0 + 1e-12)
     if not LEAST_SCALE <= scale < 2.0**62:
         raise JointError(

@@ -21,7 +21,9 @@ from covdp.addons.partners.join.journal import StudyJournal
 from covdp.addons.partners.join.shares import JointNoise, Rehearsal, Share, Words
 from covdp.addons.partners.join.site import Site
 from covdp.arrays import FloatArray
+from covdp.errors import CovdpError
 from covdp.mean import Release, mean
+from covdp.mean.clip import LEAST_SENT, MOST_SENT, fault_of
 from covdp.mechanisms import LATTICE
 from tests.addons.partners.join.hub import Hub, together
 
@@ -182,6 +184,118 @@ def test_replayed_transcripts_tell_at_most_mu(
     assert max(found) <= MU**2
     if lie is None and lead is None:
         assert max(found) > 0.2 * MU**2  # the attack is one
+
+
+def hostile(parameters: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    """Return parameters from one end of what is accepted to the other."""
+
+    def size(low: float = LEAST_SENT, high: float = MOST_SENT) -> float:
+        return float(10.0 ** rng.uniform(np.log10(low), np.log10(high)))
+
+    def signs(shape: tuple[int, ...]) -> FloatArray:
+        return rng.choice([-1.0, 0.0, 1.0], shape) * min(size(), MOST_SENT)
+
+    changed = {name: np.array(x, np.float64) for name, x in parameters.items()}
+    for name in changed.keys() & {"radius", "near", "far", "farthest"}:
+        changed[name] = np.where(changed[name] > 0.0, size(high=MOST_SENT / 4.0), 0.0)
+    if "unit" in changed:
+        changed["unit"] = changed["radius"] * rng.choice([2.0, 2.1, 4.0])
+    for name in changed.keys() & {"centre", "centres", "odd"}:
+        changed[name] = changed[name] + rng.choice([0.0, 1.0]) * signs(changed[name].shape)
+        changed[name] = np.clip(changed[name], -MOST_SENT, MOST_SENT)
+    return changed
+
+
+@dataclass
+class Hostile(Rehearsal):
+    """Others that send any parameters and open nothing; it keeps what a hospital would have sent.
+
+    Attributes
+    ----------
+    seed : int
+        Number of the parameters.
+    points : float or None
+        Factor of the points, where they are changed.
+    """
+
+    seed: int
+    points: float | None = None
+    sums: list[tuple[NDArray[np.int64], float]] = field(default_factory=list)
+
+    def opened(self, step: int, share: Share) -> Words:
+        """Return totals of nothing, or of anything."""
+        self.sums.append((share.whole, share.scale))
+        rng = np.random.default_rng([self.seed, step])
+        return rng.integers(-(2**45), 2**45, len(share.whole)).view(np.uint64)
+
+    def agreed(self, step: int, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return parameters that no rule refuses."""
+        found = hostile(parameters, np.random.default_rng([self.seed, step, 1]))
+        if self.points is not None:
+            found["points"] = found["points"] * self.points
+        assert fault_of(found, parameters) == ""
+        return found
+
+
+SIZES = {"radius": 0.3, "unit": 0.6, "near": 0.1, "far": 0.2, "farthest": 0.0}
+"""Sizes as a hospital has them, of a mean that measures no overshoot."""
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"farthest": x} for x in (-5e-324, -1.0, 5e-324, 1.0, np.nan)),
+        *({"near": x} for x in (0.0, -0.1, 5e-324, 1e-31, 1e31, np.inf)),
+        *({"radius": x, "unit": 2.0 * x} for x in (5e-324, 5e-297, 1e-31, 0.0, 1e31)),
+        *({"unit": x} for x in (0.59, 0.0, -0.6, np.nan, 1e31)),
+        *({"centre": x} for x in (1.99e31, -np.inf, np.nan)),
+        *({"other": 1.0}, {"axes": -1.0}),
+    ],
+    ids=str,
+)
+def test_parameters_beyond_what_doubles_hold_are_refused(changes: Mapping[str, float]) -> None:
+    """Each could open a parity, or a bit, of the records without noise."""
+    own = {**{key: np.array([x]) for key, x in SIZES.items()}, "centre": np.zeros((1, 3))}
+    own["axes"] = np.eye(3)
+    assert fault_of(own, own) == ""
+    found = {key: np.full_like(own.get(key, np.zeros(1)), x) for key, x in changes.items()}
+    assert fault_of({**own, **found}, own) != ""
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_parameters_that_are_accepted_move_a_record_further(seed: int) -> None:
+    """From the least length to the largest number, squared moves of all steps are μ² at most."""
+    own = part(0, 3)
+    moves = []
+    for classes in (own, *neighbours(own)):
+        meeting = Hostile(seed)
+        released(classes, JointNoise(3, 1, 400, meeting), 400)
+        moves.append(meeting.sums)
+    for other in moves[1:]:
+        pairs = zip(moves[0], other, strict=True)
+        squares = (
+            float(np.sum((a - b).astype(float) ** 2)) / (2 * scale**2)
+            for (a, scale), (b, _) in pairs
+        )
+        assert math.fsum(squares) <= MU**2
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e-151, 1e-20, 0.5, 3.0, 1e12, 1e24, -1.0])
+def test_no_points_tell_of_a_record_by_an_end(factor: float) -> None:
+    """On a curved metric a run ends at any points, or fails at them, whatever the records are."""
+    curved = MANIFOLDS["spd-affine-invariant"](k=5)
+    bound = domain("oct5", height=28, width=28, manifold=curved.name)
+    ends = set()
+    for points in (TILES[0][:40], np.concatenate([extremes(), TILES[0][:35]])):
+        noise = JointNoise(1, 0, 400, Hostile(1, factor))
+        try:
+            mean(
+                points, GDP(MU), domain=bound, manifold=curved, noise=noise, total=400, plan="auto"
+            )
+            ends.add("done")
+        except CovdpError as error:
+            ends.add(str(error))
+    assert len(ends) == 1
 
 
 def test_one_hospital_alone_has_the_law_of_today() -> None:

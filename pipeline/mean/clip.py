@@ -298,8 +298,8 @@ def fault_of(found: Mapping[str, FloatArray], own: Mapping[str, FloatArray]) -> 
     A vector is (y − centre)/unit, cut off at the radius: of norm at most ½ where the unit is twice
     the radius or more. Overshoots are lengths over reaches: none is measured where they are 0 here,
     and all are where they are not. Counts are of norm 1 in any shells. That is so in doubles, whose
-    squares and quotients neither overflow nor lose digits between `LEAST_SENT` and `MOST_SENT`. So a
-    record moves no more, whatever the parameters are.
+    squares and quotients neither overflow nor lose digits between `LEAST_SENT` and `MOST_SENT`. So
+    a record moves no more, whatever the parameters are.
 
     Parameters
     ----------

@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 from collections import Counter
 from contextlib import suppress
@@ -155,7 +156,7 @@ def quiet_known_errors() -> None:
 
 def log_in_words() -> None:
     """Print one line a step in place of Prefect's log, of which warnings and errors stay."""
-    done = Counter[str]()
+    done, one_by_one = Counter[str](), threading.Lock()  # tasks end in threads of their own
     began = ended = time.monotonic()
 
     def in_words(record: logging.LogRecord) -> bool:
@@ -163,15 +164,16 @@ def log_in_words() -> None:
         name, said = getattr(record, "task_name", None), record.getMessage()
         if record.levelno > logging.INFO or (name and not said.startswith("Finished")):
             return True  # a retry, too
-        if name not in done:  # the last step is over, or the flow begins
-            for step, times in done.items():
-                words = TASK_WORDS.get(step, step).format(times)
-                print(f"✓ {words} ({ended - began:.1f} s)", file=sys.stderr)
-            began = ended if done else time.monotonic()
-            done.clear()
-        if name is not None:
-            done[name] += 1
-            ended = time.monotonic()
+        with one_by_one:
+            if name not in done:  # the last step is over, or the flow begins
+                for step, times in done.items():
+                    words = TASK_WORDS.get(step, step).format(times)
+                    print(f"✓ {words} ({ended - began:.1f} s)", file=sys.stderr)
+                began = ended if done else time.monotonic()
+                done.clear()
+            if name is not None:
+                done[name] += 1
+                ended = time.monotonic()
         return False
 
     for logger in ("prefect", "prefect.flow_runs", "prefect.task_runs"):

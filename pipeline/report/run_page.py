@@ -403,7 +403,7 @@ def measured(run: FinishedRun, *, shown: str) -> Figure | None:
     return None
 
 
-BEST: Mapping[str, tuple[str, Callable[..., int]]] = {
+BEST: Mapping[str, tuple[str, Callable[..., float]]] = {
     "error": ("smallest mean error", min),
     "seconds": ("shortest time", min),
     "auc": ("largest mean AUC", max),
@@ -414,8 +414,10 @@ BEST: Mapping[str, tuple[str, Callable[..., int]]] = {
 def _best(run: FinishedRun) -> str:
     """Return which series is the best most often, among those of one panel and guarantee.
 
-    A mean error that disagrees with its law is nobody's; "" where nothing stands beside another. Of
-    a series whose name has a size, the name of the method is the part before the first comma.
+    A mean error that disagrees with its law is nobody's, and a cell whose best value two methods
+    share is left out. Cases are those in which the best one stands beside another. "" where there
+    are none, or where two are the best as often. Of a series whose name has a size, the name of the
+    method is the part before the first comma.
     """
     if run.rows is None or run.value not in BEST:
         return ""
@@ -432,20 +434,24 @@ def _best(run: FinishedRun) -> str:
     nights = table.get("night", np.zeros_like(table["label"]))
     where = zip(table["series"], table["label"], table["budget"], nights, table["n"], strict=True)
     cells = grouped(
-        ((group[series], parts[series][1], *key), row)
+        ((group[series], parts[series][1], *key), (parts[series][0], table["mean"][row]))
         for row, (series, *key) in enumerate(where)
         if series in group and table["count"][row] > 0 and not off[row]
     )
-    winners = Counter(
-        parts[table["series"][best(rows, key=lambda row: table["mean"][row])]][0]
-        for rows in cells.values()
-        if len(rows) > 1
-    )
-    if not winners:
+    beside = [set(values) for values in cells.values() if len(dict(values)) > 1]
+    found = [(values, _names_of(best, values)) for values in beside]
+    alone = [(dict(values), names.pop()) for values, names in found if len(names) == 1]
+    ranks = Counter(name for _, name in alone).most_common(2)
+    if not ranks or (len(ranks) > 1 and ranks[0][1] == ranks[1][1]):
         return ""
-    most = max(winners.values())
-    names = [name for name, count in winners.items() if count == most]
-    return f"{listing(names)}: {words} in {most} of {winners.total()} cases"
+    name, count = ranks[0]
+    return f"{name}: {words} in {count} of {sum(name in values for values, _ in alone)} cases"
+
+
+def _names_of(best: Callable[..., float], values: Iterable[tuple[str, float]]) -> set[str]:
+    """Return the names that have the best of some values."""
+    found = best(value for _, value in values)
+    return {name for name, value in values if value == found}
 
 
 ALONG_FOOTPOINTS = ("footpoint_share", "footpoint_distance")

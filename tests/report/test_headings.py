@@ -4,11 +4,15 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from covdp.report import build_report
+from covdp.descriptors import DESCRIPTORS, terms_of
+from covdp.publish.readings import ClassReadings, Reading
+from covdp.report import build_report, release_page
 from covdp.report.run_page import measured
 from covdp.report.runs import load_runs
 from covdp.results import Table, unique
@@ -49,6 +53,57 @@ def test_a_chart_of_errors_is_headed_by_the_series_that_is_best_most_often(out: 
     assert re.search(r'href="#[^"]*-error"[^>]*>Error against budget<', page)
 
 
+@pytest.mark.parametrize(
+    ("errors", "heading"),
+    [
+        ({}, ""),  # all cells are shared by all
+        ({(OURS, 0, 0): 0.5}, f"{OURS}: smallest mean error in 1 of 1 cases"),
+        ({(OURS, 0, 0): 0.5, (PAPER, 1, 1): 0.5}, ""),  # two are the best as often
+        (
+            {(OURS, 0, 0): 0.5, (PAPER, 0, 0): 0.5, (PAPER, 1, 1): 0.5, (OURS, 1, 2): 2.0},
+            f"{PAPER}: smallest mean error in 1 of 1 cases",
+        ),
+        (
+            {(PAPER, 0, 0): 0.5, (PAPER, 0, 1): 0.5, (OURS, 1, 2): 0.5},
+            f"{PAPER}: smallest mean error in 2 of 3 cases",
+        ),
+    ],
+    ids=["shared", "one", "as often", "shared by two", "most"],
+)
+def test_a_best_is_named_where_it_is_one(
+    out: Path, errors: dict[tuple[str, int, int], float], heading: str
+) -> None:
+    """All errors are 1 but those of some series, class and budget; no exact law is known."""
+    (run,) = load_runs(out)
+    assert run.rows is not None
+    budgets = unique(run.rows["budget"])[1]
+    cells = zip(run.rows["series"], run.rows["label"], budgets, strict=True)
+    column = np.array([errors.get(cell, 1.0) for cell in cells])
+    rows = {**run.rows, "error": column, "expected_error": np.full_like(column, np.nan)}
+    figure = measured(replace(run, rows=rows), shown="budget")
+    assert figure is not None
+    assert figure.finding == heading
+
+
+def test_cases_are_those_in_which_the_best_stands_beside_another(out: Path) -> None:
+    """A series of one guarantee has half of the cells of a run with two: no more are counted."""
+    (run,) = load_runs(out)
+    assert run.rows is not None
+    names = unique(run.rows["series"])[0]
+    error = np.select([run.rows["series"] == name for name in names], [1.0, 2.0, 3.0, 4.0])
+    kinds = dict(zip(names, ("gdp", "gdp", "zcdp", "zcdp"), strict=True))
+    series = run.record.config["mechanisms"]
+    config = {**run.record.config}
+    config["mechanisms"] = [{**x, "definition": kinds[x["series"]]} for x in series]
+    rows = {**run.rows, "error": error, "expected_error": np.full_like(error, np.nan)}
+    rows["error"] = np.where((rows["series"] == names[2]) & (rows["label"] == 0), 9.0, error)
+    figure = measured(
+        replace(run, record=replace(run.record, config=config), rows=rows), shown="budget"
+    )
+    assert figure is not None
+    assert figure.finding == f"{names[0]}: smallest mean error in 6 of 6 cases"
+
+
 def test_an_error_that_disagrees_with_its_law_is_nobody_s(out: Path) -> None:
     """A tenth of the error that the law has would be the best everywhere."""
     (run,) = load_runs(out)
@@ -83,6 +138,27 @@ def test_sizes_in_names_are_compared_each_with_its_own(out: Path, alone: bool) -
     assert figure is not None
     assert (figure.finding == "") == alone
     assert alone or re.fullmatch("[AB]: smallest mean error in [3-6] of 6 cases", figure.finding)
+
+
+@pytest.mark.parametrize(
+    ("least", "heading"), [(21.0, "Contrast: 30.0 in b, 10.0 in a"), (20.0, ""), (12.0, "")]
+)
+def test_means_are_headed_by_contrasts_whose_intervals_are_apart(
+    monkeypatch: pytest.MonkeyPatch, least: float, heading: str
+) -> None:
+    """The interval of the smallest ends at 20: clipping counts, and a common end is no gap."""
+    (contrast, *_) = terms_of(DESCRIPTORS["oct5"])
+    ends = {"a": (10.0, 9.0, 11.0, 8.0, 20.0), "b": (30.0, 29.0, 31.0, least, 45.0)}
+    rows = {
+        name: ClassReadings(name, 9, readings=(Reading(contrast, *values),))
+        for name, values in ends.items()
+    }
+    monkeypatch.setattr(release_page, "is_usable", lambda row: True)
+    monkeypatch.setattr(
+        release_page, "reader_of", lambda settings: SimpleNamespace(read=lambda row: rows[row])
+    )
+    document: Any = SimpleNamespace(settings=None, classes=["b", "a"])
+    assert release_page._contrasts(document) == heading
 
 
 def test_a_chart_of_the_bound_is_headed_by_its_fullest_class(out: Path) -> None:

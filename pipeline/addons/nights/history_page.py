@@ -466,7 +466,10 @@ def windows(series: Series, *, caption: str) -> Figure | None:
     found = "Noise and chance may explain how nights differ" if tested else ""
     if unlike:
         nights = grouped((line["name"], line["nights"]) for line in unlike)
-        found = "; ".join(f"{name}: {listing(spans)} differ" for name, spans in nights.items())
+        found = "; ".join(
+            f"{name}: {listing(spans)} {'differ' if len(spans) > 1 else 'differs'}"
+            for name, spans in nights.items()
+        )
     return figure and replace(figure, finding=found)
 
 

@@ -819,7 +819,7 @@ def _statement(
         ),
         hardened=config.hardened,
         not_covered=(ENTERED if config.classes_per_person is None else KNOWN,),
-        output="all nights of this stream, for ever,",
+        output="all nights of this stream, for ever",
         so_far=True,
     )
     entered = ", ".join(f"{name}: {night.units}" for name, night in last.items())

@@ -520,12 +520,13 @@ def _found(together: ReleaseComparison, records: Sequence[Mapping[str, Any]]) ->
         return f"{surest}: one mean does not fit all releases"
     pairs = grouped((row["term"], row) for row in records if row["class"] == surest).items()
     sizes = {term: _size_of(*rows) for term, rows in pairs if len(rows) == 2}
-    term = max(sizes, key=lambda term: sizes[term][0], default=None)
-    return f"{surest} differs" if term is None else f"{surest}, {term}: {sizes[term][1]}"
+    term = max(sizes, key=lambda term: sizes[term][0], default="")
+    size, words = sizes.get(term, (0.0, ""))
+    return f"{surest}, {term}: {words}" if size > 1.0 else f"{surest} differs"
 
 
 def _size_of(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[float, str]:
-    """Return the difference of two values over what noise makes of it, and both in words."""
+    """Return the difference of two values over its interval, and both in words; 0, "" of none."""
     if any(row[key] is None for row in (first, second) for key in ("value", "low", "high")):
         return 0.0, ""
     low, high = sorted((first, second), key=lambda row: float(row["value"]))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from sample_documents import document_of, documents_of, night_class_of
 from sample_history import CLASSES, draw_nights
 
 from covdp.addons.nights.certainty import mean_certainty
+from covdp.addons.nights.changes import WindowTest
 from covdp.addons.nights.history import (
     NARROWER,
     Series,
@@ -17,7 +19,7 @@ from covdp.addons.nights.history import (
     window_means,
     window_moves,
 )
-from covdp.addons.nights.history_page import build_history
+from covdp.addons.nights.history_page import build_history, windows
 from covdp.addons.nights.night_page import joined
 from covdp.addons.nights.schema import NightDocument
 from covdp.addons.nights.stream import (
@@ -226,6 +228,35 @@ def test_windows_are_tested_and_what_cannot_be_is_said(page: Path) -> None:
     )
     assert said.count("Noise and chance may explain all differences.") + said.count("Unlike") == 2
     assert "Region of 95 %" in said
+
+
+@pytest.mark.parametrize(
+    ("p_values", "heading"),
+    [
+        ((0.013, 0.014, 0.015, 0.016), "Noise and chance may explain how nights differ"),
+        ((0.012, 0.02, 0.9, 0.9), "{}: last night differs"),
+        (
+            (0.012, 0.016, 0.02, 0.9),
+            "{}: last night and last 7 nights differ; {}: last night differs",
+        ),
+    ],
+)
+def test_the_chart_of_windows_is_headed_by_what_holm_finds(
+    series: Series, p_values: tuple[float, ...], heading: str
+) -> None:
+    """All tests of the table count: of four p-values of 0.016 none is small."""
+    *runs, last = series.runs
+    tests = [
+        WindowTest(nights, 4, 9, 9, 0.0, 0.0, p_value)
+        for p_value, nights in zip(p_values, (1, 7) * 2, strict=True)
+    ]
+    classes = [
+        replace(row, changes=tuple(tests[2 * place :][:2]))
+        for place, row in enumerate(last.classes)
+    ]
+    figure = windows(replace(series, runs=[*runs, replace(last, classes=classes)]), caption="")
+    assert figure is not None
+    assert figure.finding == heading.format(*CLASSES)
 
 
 def test_the_page_says_what_is_left_of_the_horizon(page: Path) -> None:

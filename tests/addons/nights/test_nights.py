@@ -228,7 +228,7 @@ def test_a_folder_that_keeps_yesterdays_images(ward: Ward) -> None:
     assert said["Guarantee"] == "20-GDP"
     assert said["Horizon"] == "night 4 of 40; 36 left"
     assert said["Charged to the account"].startswith("20-GDP, once")
-    assert "all nights of this stream, for ever," in said["In plain words"]
+    assert "and all nights of this stream, for ever, must decide" in said["In plain words"]
     found = read_histories(documents_of(documents))
     for history, one in zip(found, last["classes"], strict=True):
         estimate = cumulative_mean(history.stream, history.nights)

@@ -353,9 +353,13 @@ def test_what_a_mean_is_likely_usable_for_is_asked_of_the_larger_end(
 ) -> None:
     """The noise is that of the upper end of the range, as a share of a usual difference."""
     found = planned(ward, capsys, "--n", "well=300", "--n", "ill=300")["forecast"]
-    high = found["classes"][0]["by_budget"][2]["high"]  # at the budget of the config
-    share = high / usual_difference(MANIFOLDS["spd-log-euclidean"](k=5), 5)
-    assert f"{percent(share)} of a usual difference" in " ".join(found["verdict"])
+    estimate = found["classes"][0]["by_budget"][2]  # at the budget of the config
+    usual = usual_difference(MANIFOLDS["spd-log-euclidean"](k=5), 5)
+    least, most = (percent(estimate[end] / usual) for end in ("low", "high"))
+    assert least != most
+    assert found["verdict"][1] == (
+        f"Noise is worst in well (300 images): {most} of a usual difference between classes."
+    )
 
 
 def test_after_a_first_look_the_next_opening_is_needed(

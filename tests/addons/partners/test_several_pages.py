@@ -10,6 +10,7 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from sample_documents import class_of
 from scipy.stats import binom
 
 from covdp.addons.nights.changes import ALPHA
-from covdp.addons.partners.several_page import population_mean
+from covdp.addons.partners.several_page import _found, population_mean
 from covdp.cli import main
 from covdp.descriptors import DESCRIPTORS, terms_of
 from covdp.figures import number
@@ -112,6 +113,35 @@ def test_a_chart_of_terms_is_headed_by_what_the_test_finds(
     assert found is not None
     assert found[1] in CLASSES
     assert float(found[3]) / float(found[2]) == pytest.approx(gain, rel=0.2)
+
+
+KNOWN = {"value": 2.0, "low": 1.9, "high": 2.1}
+LARGER = {"value": 2.4, "low": 2.2, "high": 2.6}
+NEARER = {"value": 2.2, "low": 2.0, "high": 2.4}
+LOST: dict[str, None] = {"value": None, "low": None, "high": None}
+
+
+@pytest.mark.parametrize(
+    ("p_values", "second", "heading"),
+    [
+        ({"a": 0.001, "b": 0.9}, LARGER, "a, Contrast: 2.00 in x and 2.40 in y"),
+        ({"a": 0.001, "b": 0.9}, NEARER, "a differs"),  # noise covers the difference
+        ({"a": 0.001, "b": 0.9}, LOST, "a differs"),  # nothing is known to differ
+        ({"b": 0.001}, LARGER, "b differs"),  # no term is drawn
+        ({"a": 0.03, "b": 0.9}, LARGER, "Noise and chance may explain all differences"),
+        ({"a": 0.024, "b": 0.9}, LARGER, "a, Contrast: 2.00 in x and 2.40 in y"),
+        ({}, LARGER, ""),
+    ],
+    ids=["differs", "covered", "lost", "not drawn", "all together", "just", "not tested"],
+)
+def test_a_heading_names_a_term_that_differs_by_more_than_noise(
+    p_values: dict[str, float], second: dict[str, Any], heading: str
+) -> None:
+    """Else the class alone; the smallest p-value counts as often as there are classes."""
+    row = {"term": "Contrast", "class": "a"}
+    records = [{**row, "mean": "x", **KNOWN}, {**row, "mean": "y", **second}]
+    together = SimpleNamespace(results={}, p_values=p_values, combined=False)
+    assert _found(together, records) == heading
 
 
 def test_what_could_not_be_tested_says_so_and_why(

@@ -13,11 +13,12 @@ document.addEventListener("keydown", ({ key }) => {
   }
 });
 
-// A link to a part that is folded opens it; in print all parts are open.
+// A link to a part that is folded, or into it, opens it; in print all parts are open.
 
 document.addEventListener("click", ({ target }) => {
   const id = target.closest("a[href^='#']")?.getAttribute("href").slice(1);
-  const fold = id && document.getElementById(id)?.querySelector(":scope > .fold");
+  const place = id && document.getElementById(id);
+  const fold = place && (place.querySelector(":scope > .fold") ?? place.closest(".fold"));
   if (fold) fold.open = true;
 });
 const closed = [];

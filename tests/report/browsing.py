@@ -11,6 +11,8 @@ from covdp.report import build_report
 from tests.tools.components import NO_CHROMIUM, chromium
 from tests.tools.patience import PATIENCE
 
+HIGHEST = 6000
+"""Pixels of a page, 1,280 wide, that somebody reads to its end."""
 SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 

@@ -5,21 +5,26 @@ import html
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from covdp.cli import main
+from covdp.inference import region, usual_difference
 from covdp.ledger import init_ledger
 from covdp.privacy import GDP
 from covdp.publish import load_release, release_once
 from covdp.publish.readings import reader_of
-from covdp.report import build_release_report
-from covdp.report.readings import signed
+from covdp.report import build_release_report, readings
+from covdp.report.page import signed
+from covdp.report.release_page import verdict
+from covdp.report.templates import percent
 from covdp.schema import read_ours
 from tests.report.browsing import (  # noqa: F401  (fixtures)
     DESKTOP,
+    HIGHEST,
     PHONE,
     Showing,
     browser,
@@ -28,8 +33,6 @@ from tests.report.browsing import (  # noqa: F401  (fixtures)
     show,
 )
 
-HIGHEST = 6000
-"""Pixels of a page, 1,280 wide, that somebody reads to its end."""
 CLASSES = ("normal colon mucosa", "stroma", "debris")
 CARD = 'kind = "npz"\nlocal = true\npublic = true\nchannels = {}\nclasses = {}\n'
 CONFIG = """\
@@ -109,7 +112,7 @@ def test_a_release_is_read_to_its_end(release: tuple[Any, Path], show: Showing) 
     assert first == sorted(first)
     lead = page.locator(".lead").all_inner_texts()
     assert (
-        lead[1] == "Protected is one image. A patient with several images has no stated protection."
+        lead[1] == "One image is protected. A patient with several images has no stated protection."
     )
     assert page.locator("#privacy dl.pairs").is_visible()
     assert 1 <= page.locator(".words .prose").count() <= 3
@@ -182,3 +185,21 @@ def test_a_mean_has_one_interval_everywhere(release: tuple[Any, Path]) -> None:
     assert set(shown) <= set(known)
     heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', text)
     assert heads.count("Noise, typical") == heads.count("Clipping, at most") == 1
+
+
+@pytest.mark.parametrize("noise", [0.5, 1.5, 2.0, 4.0])
+def test_a_verdict_names_a_mean_that_clipping_may_have_moved_farther_than_noise(
+    release: tuple[Any, Path], monkeypatch: pytest.MonkeyPatch, noise: float
+) -> None:
+    """Its region is of noise and of clipping by 1.5: the sentence of its use says so, or not."""
+    document, _ = release
+    real = {row.class_name: region(row) for row in document.classes}
+    assert all(where.clipping > where.noise_radius for where in real.values())
+    assert "by noise alone: " in verdict(document).text
+    wide = SimpleNamespace(clipping=1.5, noise_radius=noise)
+    monkeypatch.setattr(readings, "region", lambda row, level: wide)
+    text = verdict(document).text
+    share = percent(1.5 / usual_difference(document.classes[0].manifold, 5))
+    assert (", by noise alone: " in text) == (noise < 1.5)
+    assert (f"may have moved them farther than noise, by at most {share}" in text) == (noise < 1.5)
+    assert "Clipping may have moved" not in text

@@ -30,6 +30,8 @@ from covdp.schema import ClassEntry, Document
 ALL_NIGHTS = "all nights so far"
 MONTH = 30
 """Nights of the window that is drawn night by night."""
+OPEN_TERMS = 2
+"""Terms whose charts are open; of the others those are that state a step."""
 
 
 class SeriesPart(NamedTuple):
@@ -210,6 +212,8 @@ def term_blocks(
 ) -> list[Block]:
     """Return the chart of each term, or that there is nothing to draw.
 
+    A chart of the first terms is open, and so is one whose title states a step.
+
     Parameters
     ----------
     series : Series
@@ -229,10 +233,11 @@ def term_blocks(
     if series.terms and not any(charts.values()):
         return [Block("terms", "Run after run", "", "prose.html.j2", [none])]
     blocks = []
-    for term, chart in charts.items():
+    for place, (term, chart) in enumerate(charts.items()):
         template, drawn = ("prose.html.j2", [none]) if chart is None else ("figure.html.j2", chart)
         texts = (term.name, changed.get(term.name, term.title), captions[term.name], template)
-        blocks.append(Block(*texts, drawn, entry=term.title))
+        folded = place >= OPEN_TERMS and term.name not in changed
+        blocks.append(Block(*texts, drawn, folded, term.title))
     missing = gaps(series)
     about = [Block("gaps", "Where nothing is drawn", "", "lines.html.j2", missing)]
     return [*blocks, *(about if missing else ())]

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from covdp.errors import ConfigError
 from covdp.inference import NOTHING
 from covdp.planning import is_foreseen, likely_verdict
-from covdp.privacy.rounding import digits_up
+from covdp.privacy.rounding import two_digits
 from covdp.publish import ReleaseConfig
 
 OVERRULE = "nothing was charged, and --even-if-useless overrules this"
@@ -51,12 +51,12 @@ def check_worth(config: ReleaseConfig, sizes: Sequence[int]) -> None:
     n = max(1, math.ceil(most * share))
     if likely_verdict(config, n, best=True).use != NOTHING:
         return
-    enough = round(likely_verdict(config, n).needed)
-    factor = (enough / n) ** (1 if config.definition == "gdp" else 2)  # error depends on n·μ
-    needed, budget = math.ceil(enough / share), digits_up(config.budget * factor, 2)
-    evenly = f", about {n:,} a class" if classes > 1 else ""
+    even = max(1, math.floor(most * share))  # as `covdp plan` counts them
+    likely = likely_verdict(config, even)
+    factor = likely.factor ** (1 if config.definition == "gdp" else 2)  # error depends on n·μ
+    evenly = f", about {even:,} a class" if classes > 1 else ""
     raise ConfigError(
-        f"no mean would be usable: {most:,} {unit}s are there {where}{evenly}, too few at budget = "
-        f"{config.budget:g}; about {needed:,} are needed, or budget = {budget}, as "
-        f"`covdp plan` says; {OVERRULE}"
+        f"no mean would be usable: {most:,} {unit}s {where}{evenly}, are too few at budget = "
+        f"{config.budget:g}; as `covdp plan` says, about {two_digits(likely.needed)} a class are "
+        f"needed, or budget = {two_digits(config.budget * factor)}; {OVERRULE}"
     )

@@ -13,7 +13,7 @@ from covdp.cli import main
 from covdp.errors import ConfigError
 from covdp.inference import NOTHING
 from covdp.ledger import open_ledger
-from covdp.planning import likely_verdict
+from covdp.planning import ForecastRequest, forecast, likely_verdict
 from covdp.privacy import GDP
 from covdp.publish import ReleaseConfig, load_release
 from covdp.worth import check_worth
@@ -60,12 +60,30 @@ def test_the_number_that_is_refused_is_the_last_that_is_useless_at_best(
     for total, is_useless in zip(totals, useless, strict=True):
         best = likely_verdict(config, math.ceil(total / 3), best=True)
         assert (best.use == NOTHING) == is_useless
-    found = re.search(r"about ([\d,]+) are needed, or budget = (\S+),", refusal(totals[3]))
+    found = re.search(r"about ([\d,]+) a class are needed, or budget = (\S+);", refusal(totals[3]))
     assert found
     enough, enlarged = int(found[1].replace(",", "")), float(found[2])
-    assert likely_verdict(config, enough // 3).use != NOTHING
+    assert likely_verdict(config, enough).use != NOTHING
     larger = config.model_copy(update={"budget": enlarged})
     assert likely_verdict(larger, math.ceil(totals[3] / 3)).use != NOTHING
+
+
+@pytest.mark.parametrize("definition", ["gdp", "zcdp"])
+@pytest.mark.parametrize("total", [20, 82, 83])
+def test_a_refusal_asks_for_what_a_plan_asks_for(
+    tmp_path: Path, definition: str, total: int
+) -> None:
+    """Both split the images alike: so many a class, or so large a budget, to the last digit."""
+    budget = 0.5 if definition == "gdp" else 0.125
+    config = config_of(tmp_path, definition=f'"{definition}"', budget=budget)
+    planned = " ".join(forecast(config, ForecastRequest({}, total)).verdict)
+    numbers = re.search(r"about ([\d,]+) images a class, or . = (\S+), are needed", planned)
+    assert numbers
+    with pytest.raises(ConfigError) as refused:
+        check_worth(config, [total])
+    assert f"about {numbers[1]} a class are needed, or budget = {numbers[2]};" in str(refused.value)
+    assert f"With {total // 3} images each" in planned
+    assert f"about {total // 3} a class" in str(refused.value)
 
 
 @pytest.mark.addons
@@ -102,7 +120,9 @@ def test_what_is_refused(
 def test_persons_who_count_in_several_classes(tmp_path: Path) -> None:
     """Of 79 persons in up to three classes each has up to 79, whose mean may be usable."""
     one = config_of(tmp_path, PERSONS)
-    with pytest.raises(ConfigError, match="79 persons are there in all classes together, about 27"):
+    with pytest.raises(
+        ConfigError, match="79 persons in all classes together, about 26 a class, are too few"
+    ):
         check_worth(one, [79])
     check_worth(config_of(tmp_path, PERSONS + "classes_per_person = 3\n"), [79])
 
@@ -139,8 +159,8 @@ def test_nothing_is_charged_for_79_persons_in_three_classes(
     monkeypatch.chdir(tmp_path)
     assert ask(ward) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    needed = "needs 600 at" if stream else "about 483 are needed, or budget = 3,"
-    assert "79 persons are there in all classes together" in line
+    needed = "needs 600 at" if stream else "about 170 a class are needed, or budget = 3.1;"
+    assert "79 persons " in line
     assert needed in line
     book = open_ledger("ledger.sqlite")
     assert [row.spent for row in book.show()] == [None]
@@ -164,7 +184,7 @@ def test_a_refusal_is_the_same_whatever_labels_are(
         monkeypatch.chdir(ward.folder)
         said.add((ask(ward), *capsys.readouterr()))
     assert len(said) == 1
-    assert "30 images are there in all classes together" in said.pop()[2]
+    assert "30 images in all classes together" in said.pop()[2]
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "ewg"])

@@ -83,9 +83,9 @@ def sentences_of(terms: Sequence[Term], rows: "Sequence[ClassReadings]") -> Sequ
             continue
         words = grouped((_word(one), name) for name, one in known.items())
         title, hidden = term.title[0].lower() + term.title[1:], words.pop("", [])
-        parts = [f"{word} in {listing(names)}" for word, names in words.items()]
+        parts = [f"{word} for {listing(names)}" for word, names in words.items()]
         decided += [f"{title}: {', '.join(parts)}"] * bool(parts)
-        undecided += [f"{title} in {listing(hidden)}"] * bool(hidden)
+        undecided += [f"{title} for {listing(hidden)}"] * bool(hidden)
     if decided:
         decided[0] = decided[0][0].upper() + decided[0][1:]
     title, unit, found = "", "", list[tuple[str, Any]]()
@@ -222,17 +222,22 @@ def errors_in_words(row: ClassEntry, verdict: Verdict) -> list[str]:
     return [f"{error:.3g}", percent(share), *most]
 
 
-def clipping_share(row: ClassEntry) -> float:
+def clipping_share(row: ClassEntry, *, beyond_noise: bool = False) -> float:
     """Return the most that clipping may have done as a share of a usual difference; 0 of no bound.
 
     Parameters
     ----------
     row : ClassEntry
         Entry of the class.
+    beyond_noise : bool
+        True if it is 0 as well where the region of noise alone is as large.
     """
     if row.point is None or not has_region(row):
         return 0.0
-    return region(row, REGION_LEVEL).clipping / usual_difference(row.manifold, len(row.point))
+    where = region(row, REGION_LEVEL)
+    if beyond_noise and where.clipping <= where.noise_radius:
+        return 0.0
+    return where.clipping / usual_difference(row.manifold, len(row.point))
 
 
 def nearest_in_words(row: ClassEntry, rows: Sequence[ClassEntry]) -> str:

@@ -85,6 +85,8 @@ def release_methods(document: Document) -> Methods:
 def verdict(document: Document) -> Finding:
     """Return what the means of a release, or of a night, are usable for.
 
+    Uses are judged by noise. A mean that clipping may have moved farther is named with its use.
+
     Parameters
     ----------
     document : Document
@@ -103,7 +105,11 @@ def verdict(document: Document) -> Finding:
         first_mean=plan and plan.first_mean,
         protects=protecting,
         is_safe=safe,
-        clipped=max((clipping_share(row), row.class_name) for row in document.classes),
+        clipped={
+            row.class_name: share
+            for row in document.classes
+            if (share := clipping_share(row, beyond_noise=True))
+        },
     )
     bad = not (safe and protecting) or any(row.use == NOTHING for row in judgements)
     return Finding(" ".join(lines), warning=bad)
@@ -158,7 +164,7 @@ def promised(document: Document) -> dict[str, Any]:
     certified = rhos and len(rhos) == len(document.classes)
     rho = repeat(ZCDP(max(rhos)), settings.classes_per_person or 1).rho if certified else None
     on_paper = "" if is_safe else ", on paper only"
-    noise = ", if all their noise was hardened" if is_safe else on_paper
+    noise = ", if all noise was hardened" if is_safe else on_paper
     count = account.images_per_person
     if count != (None if settings.unit == "person" else 1):
         many = "all images" if count is None else f"{count:,} image{'s' * (count != 1)}"

@@ -166,13 +166,31 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         "Not safe to publish: the noise was drawn in doubles.",
         "At this budget nobody is protected: the best attack may succeed in 99 of 100 cases.",
         "Not usable: a and b.",
-        "The count of a and b, at most 400 ± 2,944, may be of no images at all.",
+        "a and b are too small for the noise: the largest count is 400 ± 2,944.",
     )
     secret = verdict_of("a", 17, 0.4, 2.0 * NOISY, offered=False, n_sd=5.7)
     lines = say_each("usable", found=[secret], unit="image", definition="zcdp", budget=0.125)
     assert lines == (
         "Not usable: a.",
-        "The count of a, 17 ± 5.7, may be of no images at all.",
+        "a is too small for the noise: the count is 17 ± 5.7.",
     )
+    for moved, whom in (({"a": 0.3, "b": 2.4}, "them"), ({"b": 2.4, "rare": 9.0}, "b")):
+        assert say_each(
+            "usable", found=several, unit="image", definition="gdp", budget=0.5, clipped=moved
+        )[0] == (
+            f"Usable for large differences only, by noise alone: a and b; clipping may have moved "
+            f"{whom} farther than noise, by at most 2.4 times a usual difference."
+        )
+    assert (
+        say_each(
+            "usable",
+            found=rows,
+            unit="image",
+            definition="gdp",
+            budget=0.5,
+            clipped={"normal": 0.3},
+        )[2]
+        == "Not usable: normal."
+    )  # noise alone forbids it
     both = say_each("usable", found=[secret, rows[0]], unit="image", definition="gdp", budget=0.5)
     assert both[-1] == "For any use of normal about 190 images a class, or μ = 3.2, are needed."

@@ -56,10 +56,10 @@ def datasets(*, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
 def card(folder: Path, /, *, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
     """Draft a card for a folder of images: PNG, JPEG, TIFF, DICOM, NIfTI, or a table of them.
 
-    The card goes to standard output. If files cannot be used, it leaves them out by a list, which
-    is written to NAME-excluded.txt in the current folder. Standard error has the images and persons
-    of each class, whom the card protects, what is a guess or is left for you to decide, and the
-    next command. These numbers are as private as the images.
+    The card goes to standard output. If files cannot be used, the card leaves them out by a list,
+    which is written to NAME-excluded.txt in the current folder. Standard error has the numbers of
+    images and persons of each class, who is protected, what was guessed, what you must decide, and
+    the next command. What is printed there is as private as the images.
 
     ```
     covdp card ~/images/ward > ward-card.toml
@@ -150,9 +150,9 @@ def describe(
 ) -> None:
     """Describe the images of a dataset once, and keep the descriptors in a store.
 
-    A pass that was stopped goes on where it was; run again, there is nothing to do. The store is as
-    private as the images: a folder that is yours alone, or an address that fsspec knows, whose
-    credentials it finds in its own environment.
+    A pass that was stopped goes on where it stopped. A pass over a complete store does nothing. The
+    store is as private as the images: a folder that is yours alone, or an address of fsspec, which
+    finds credentials in its own environment.
 
     ```
     covdp describe --dataset ward-card.toml --store ~/stores/ward
@@ -170,11 +170,11 @@ def describe(
     descriptor
         A name from `covdp descriptors`; it must fit the images: gray, colour or volumes.
     runner
-        Workers: threads of this process, dask on this machine, or the address of a Dask
+        Kind of workers: threads of this process, dask on this machine, or the address of a Dask
         scheduler.
     check
-        Read every file and describe none: list those that cannot be used, with the reason, and
-        write excluded.txt into the store, which exclude in the card can name.
+        Read every file and describe none. Files that cannot be used are listed with the reason, and
+        in excluded.txt in the store. The key exclude of the card may name this file.
     site
         Site whose map of `--map` is applied: the name of its release.
     """

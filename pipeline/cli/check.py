@@ -47,13 +47,13 @@ def check(
 ) -> None:
     """Look at all images before anything is paid: which are odd, and the likely use of a release.
 
-    Every file is read. Shown are odd files with the reason and what to paste, classes and
-    persons, what the account has, what a release would do, and what its means are likely usable
-    for; on a page, too, with images as they enter. Nothing is charged, and all that is written is
-    OUT, readable by you alone. It is as private as the images.
+    Every file is read. The command shows odd files, each with the reason and the lines to paste,
+    the classes and persons, the account, the release that would follow and its likely use. A page
+    shows the images as they enter, too. Nothing is charged. Only OUT is written, for you alone. The
+    page and all that is printed are as private as the images.
 
-    The exit code is 3 where somebody must decide or mend, else 0. No schedule may act on it: a
-    release that runs or not by what its images show tells of them.
+    The exit code is 3 if somebody must decide or mend something, else 0. No schedule may depend on
+    this code, as a release that comes or does not come would then tell what the images show.
 
     ```
     covdp check --config ward.toml
@@ -65,7 +65,7 @@ def check(
     config
         The release in TOML, as for `covdp release`.
     dataset
-        In place of it, a card of your own (a TOML file), or a name from `covdp datasets`.
+        In place of a config, a card of your own (a TOML file), or a name from `covdp datasets`.
     """
     from covdp.files import default_out
     from covdp.publish import load_release

@@ -31,11 +31,11 @@ class Overrides:
     seed
         Seed of all random streams, in place of the experiment's.
     repetitions
-        Repetitions, in place of the experiment's; a series with a number of its own keeps it where
-        it is smaller.
+        Repetitions, in place of the experiment's. A series with a smaller number of its own keeps
+        that.
     runner
-        Workers of classes: `threads`, as of `run`, `processes`, as of `reproduce`, `dask`, or the
-        address of a Dask scheduler.
+        Kind of workers, each of which takes a class: `threads` [run], `processes` [reproduce],
+        `dask`, or the address of a Dask scheduler.
     """
 
     dataset: str | None = None
@@ -56,9 +56,9 @@ def run(
 ) -> None:
     """Run every configured mechanism on every class, and write Parquet and a report.
 
-    Results stand in a folder named by the run and by what is given besides, such as
-    `covdp-output/main-pathmnist-grid11`. The same run goes on there; other settings are refused
-    where they would write over results.
+    Results are written to a folder named by the run and its options, such as
+    `covdp-output/main-pathmnist-grid11`. The same run goes on there. Other settings are refused if
+    they would write over results.
 
     The report shows sample images, true means and errors: images of your own need `public = true`
     in their card. What is written about them is readable by you alone (0600 in folders 0700).
@@ -168,8 +168,8 @@ def report(
     folder
         The folder that `covdp run` or `covdp reproduce` wrote.
     out
-        The page's file; FOLDER/report.html when left out. Of several experiments it is the index,
-        and their pages are beside it, in a folder of its name and -pages.
+        File of the page [FOLDER/report.html]. If there are several experiments it is their index,
+        and a folder beside it, NAME-pages, has a page of each.
     """
     from covdp.report import build_report
 

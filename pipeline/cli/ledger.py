@@ -68,7 +68,7 @@ def set_budget(
     Parameters
     ----------
     population
-        The declared name of the people whose images are released about.
+        The declared name of the people whom the images are of.
     total
         All that may ever be spent on them: μ for gdp, ρ for zcdp.
     definition
@@ -135,12 +135,12 @@ def history(
 
 
 def confirm_ledger(*, ledger: LedgerAddress = None, output: Printing = PLAIN) -> None:
-    """Accept a ledger that was restored from a backup; its history says so from then on.
+    """Accept a ledger that was restored from a backup, and write that into its history.
 
-    All streams end, as images that entered after the backup could enter again: going on is another
-    stream, which is charged. So put the newer ledger back where there is one. What was spent after
-    the backup is not in it, is not charged again, and was spent all the same: lower the totals by
-    it with `covdp ledger set-budget` where you know it.
+    Put the newer ledger back instead if there is one. All streams end, as images that entered after
+    the backup could enter again, and a new stream is charged. The ledger has no record of budget
+    that was spent after the backup, yet that budget is gone. If you know how much it was, lower the
+    totals by it with `covdp ledger set-budget`.
 
     ```
     covdp ledger confirm-restored
@@ -176,8 +176,8 @@ def sign_document(
 ) -> None:
     """Sign, with the date, a document that was committed before documents were signed.
 
-    It must be in the ledger, byte for byte; the ledger's history says that it was signed. Asked
-    again, the same bytes are written. Later documents are signed when they are committed.
+    The ledger must hold the document, byte for byte, and its history records the signature. The
+    same command again writes the same bytes. Later documents are signed when they are committed.
 
     ```
     covdp ledger sign results/release/pneumonia-2026-03-01.json --out signed.json

@@ -69,8 +69,9 @@ def plan(
     """Predict by budget what a release is usable for, before anything is spent.
 
     The config, the card and the ledger are read. If the images are there, their public number is
-    counted: of all, in equal classes, or of each class where labels are public. With --verbose the
-    errors, regions and prices are shown.
+    counted. With secret labels it is that of all images, which is split evenly over the classes.
+    With public labels it is that of each class. With --verbose the errors, regions and prices are
+    shown.
 
     ```
     covdp plan --config ward.toml
@@ -84,14 +85,13 @@ def plan(
     config
         The release in TOML, as for `covdp release`.
     n
-        Images, or persons, of a class, CLASS=N; once for each class. Some usual sizes when left
-        out.
+        Number of images, or persons, of a class, CLASS=N; once for each class [some usual sizes].
     per_night
         Number of images, or persons, that come each night, in each class.
     nights
-        The night that is foreseen; a stream's last one when left out, else the first.
+        Night for which the error is predicted [the last one of a stream, else the first].
     error
-        Solve for the least budget whose range ends at or below this distance.
+        Largest error that is wanted, a distance: the least budget for it is computed.
     """
     from covdp.planning import ForecastRequest, forecast
     from covdp.privacy import letter as letter_of
@@ -209,9 +209,8 @@ def _account(
     left = equation(row.left, 6, left=True) if row.left else "nothing"
     return (
         row.lasts,
-        ("nights: those that one charge to" if config.nights else "releases: how many")
-        + f" the account of {config.population} pays for, with {left} of "
-        f"{equation(row.budget, 6)} left",
+        f"{'nights' if config.nights else 'releases'}: the number that the account of "
+        f"{config.population} can pay for, from {left} of its {equation(row.budget, 6)}",
     )
 
 
@@ -333,9 +332,9 @@ def release(
 ) -> None:
     """Release one private mean descriptor per class, and pay for it from the ledger.
 
-    Noise is drawn from an exact sampler, unless the config accepts floats in writing; nothing that
-    was computed without noise leaves. Asked again with the same images, config and run key, it
-    gives the same release and costs nothing.
+    Noise is drawn from an exact sampler, unless the config accepts floats in writing. Nothing that
+    was computed without noise leaves. The same command, with the same images, config and run key,
+    gives the same release again and costs nothing.
 
     ```
     covdp ledger init
@@ -343,26 +342,27 @@ def release(
     covdp release --config ward.toml
     ```
 
-    With a table [stream] in the config it is one night of a stream: each image, or person, enters
-    on one night, the stream is paid once, and every night has the mean of all so far.
+    With a table [stream] in the config a release is one night of a stream. Each image, or person,
+    enters on one night, the stream is paid once, and every night releases the mean of all so far.
 
     Parameters
     ----------
     config
         The release in TOML: population, dataset, budget, what is public.
     run_key
-        Which run this is; the config's, else today's date (UTC).
+        Key of this run [that of the config, else today's date (UTC)].
     store
         Place where descriptors are stored and found again, as `covdp describe` leaves them. If left
         out: a private folder, which is deleted after the release.
     again
         Release, and pay, once more. It is needed if images, settings or name of a run have changed
         since it was paid; for a release beside a stream of the population; for a stream beside
-        another stream or releases; to go on with a stream by another card. Without it that is
-        refused, and nothing is charged.
+        another stream or releases; to go on with a stream by another card. Without it such a
+        release is refused, and nothing is charged.
     even_if_useless
-        Release, and pay, where the number of images and the budget say that nothing will be usable,
-        or that no class of a stream can open. Without it that is refused, and nothing is charged.
+        Release, and pay, although the number of images and the budget say that no mean will be
+        usable, or that no class of a stream can open. Without it such a release is refused, and
+        nothing is charged.
     """
     from covdp import jobs
     from covdp.ledger import charge_of
@@ -438,12 +438,12 @@ def serve(
 ) -> None:
     """Release on a schedule from this machine, until stopped.
 
-    Card, folder, ledger and account are checked at the start. Nothing listens. Of planned times
-    that have passed, because the machine was asleep or a release took long, only the last is run,
-    and the others are named as skipped; what was planned before the start is not made up for, and
-    a clock that is set back releases no night again. Each night is one line: when, what was
-    released, what was charged. A night that fails says why in one line, and the next one is tried;
-    when the account cannot pay any more, serving ends with exit code 2.
+    Card, folder, ledger and account are checked at the start. No port is opened. If several planned
+    times have passed, because the machine was asleep or a release took long, only the last is run,
+    and the others are named as skipped. Times before the start are not made up for. A clock that is
+    set back releases no night again. Each night prints one line: when, what was released, what was
+    charged. If a night fails, one line says why, and the next one is tried. If the account cannot
+    pay any more, the command ends with exit code 2.
 
     ```
     covdp serve --config ward.toml --cron "0 2 * * *"
@@ -457,13 +457,13 @@ def serve(
     cron
         Times in cron's five fields, UTC. A run's key is the date it was planned for.
     notify
-        A program with its arguments, run when a night fails, and when serving ends otherwise than
-        by Ctrl-C or SIGTERM, with one line that says why as its standard input. It is not run by a
-        shell: for pipes and redirections name a script.
+        A program with its arguments. It is run when a night fails, and when the command ends,
+        except by Ctrl-C or SIGTERM. Its standard input is one line that says why. No shell runs it:
+        for pipes and redirections name a script.
     again
-        Pay beside what the population has paid for; see `covdp release`.
+        Pay although the population has paid for other releases; see `covdp release`.
     even_if_useless
-        Pay where nothing will be usable; see `covdp release`.
+        Pay although no mean will be usable; see `covdp release`.
     """
     from covdp import jobs
 

@@ -49,9 +49,9 @@ def start(
 ) -> None:
     """Make the ledger, account and config of a first release, from a card.
 
-    Images are checked as by `covdp check`, and what is to be mended is named; nothing is paid. What
-    is not given is asked for on a terminal. A ledger or an account that is there stays as it
-    is, and a config that is there is not overwritten.
+    Images are checked as by `covdp check`, and faults to mend are named. Nothing is paid. In a
+    terminal the command asks for options that are missing. It changes no ledger, account or config
+    that is there.
 
     ```
     covdp start ward-card.toml --data-root /srv/images

@@ -51,7 +51,8 @@ def status(
     """Show for each population its last success, how old it is, and what is left; for monitoring.
 
     A success is a release, or a night, that the ledger has stored. With `--max-age` the exit code
-    is 3 where one is older, or where there is none and the account is older. Nothing is charged.
+    is 3 if the last success of a population is older. If a population has none, the age of its
+    account counts. Nothing is charged.
 
     ```
     covdp status

@@ -547,7 +547,7 @@ def _add_odd(sketch: Sketch, path: Path) -> tuple[list[OddFile], FileSummaries]:
     out = {x.file for x in found if not x.curable}
     if sketch.faults:
         reason = next(map(str, sketch.faults.values()))
-        sketch.open.append(f"{len(sketch.faults)} file(s) cannot be read; the first: {reason}")
+        sketch.open.append(f"files that cannot be read: {len(sketch.faults)}; the first: {reason}")
     shown = [x for x in found if x.file not in sketch.faults]
     sketch.open.extend(
         f"odd file {printable(x.file, lines=False)}: {x.reason}" for x in shown[:NAMED_ODD]
@@ -556,7 +556,7 @@ def _add_odd(sketch: Sketch, path: Path) -> tuple[list[OddFile], FileSummaries]:
         sketch.open.append(f"{len(shown) - NAMED_ODD:,} more files are odd; --json names all")
     if out:
         sketch.keys["exclude"] = f"{re.sub('[^A-Za-z0-9._-]+', '-', path.stem)}-excluded.txt"
-        sketch.open.append(f"{len(out):,} file(s) are left out, as {sketch.keys['exclude']} says")
+        sketch.open.append(f"files that {sketch.keys['exclude']} leaves out: {len(out):,}")
     odd = [x._replace(file=f"{sketch.above}{x.file}") for x in sorted(found)]
     return odd, {name: look for name, look in sketch.looks.items() if name not in out}
 

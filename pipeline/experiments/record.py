@@ -184,8 +184,8 @@ def _of(budget: Budget, config: ExperimentConfig, n_by_class: Mapping[str, int])
         n_by_class=n_by_class,
         unit=word,
         classes_per_person=classes,
-        composition=f"{classes_rule(word, classes)}; every repetition and every series draws again "
-        f"from the same {word}s and adds up",
+        composition=f"{classes_rule(word, classes)}; every repetition and every series is one more "
+        f"draw from the same {word}s, and their budgets add up",
     )
 
 

@@ -421,8 +421,8 @@ class Ledger:
             if once and any(paid.name == once for paid in tx.state.runs(population, run_key)):
                 raise LedgerError(
                     f"run {run_key} of {population} was paid before, with other images or "
-                    f"settings, and nothing was charged now; --again pays {equation(charged)} once "
-                    "more for a second release, and the next day has a release of its own"
+                    f"settings, and nothing was charged now; --again pays {equation(charged)} for "
+                    "a second release, or wait for tomorrow's run"
                 )
             if not beside:
                 check_release_beside(tx.state, population, name, run_key, macs, charged)

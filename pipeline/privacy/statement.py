@@ -187,7 +187,8 @@ def plainly(
         other = "others in their place"
     return (
         f"an attacker who knows all other {unit}s, and {output}, must decide whether {record}, or "
-        f"{other}; the best one has at most {best_test(budget, hardened)} % success, a guess 50 %"
+        f"{other}; the best attacker is right in at most {best_test(budget, hardened)} % of cases, "
+        "a guess in 50 %"
     )
 
 
@@ -352,7 +353,7 @@ def _promise_of_one_more(budget: Budget, hardened: bool) -> str:
         return ""
     half = scaled(budget, Fraction(1, 2), round_up)  # of μ² and of ρ
     most = best_test(half, hardened)
-    return f" at {half}: the best test without that number has at most {most} % success"
+    return f", at {half}: the best attacker is then right in at most {most} % of cases"
 
 
 def equivalent(budget: Budget, delta: float | None, n: int) -> ApproxDP:

@@ -266,7 +266,7 @@ def intention(config: ReleaseConfig, ledger: Ledger) -> tuple[str, bool]:
             "that were paid are refused without --again",
             False,
         )
-    return f"make run {key} of the release {name!r}: {population!r} pays {cost}", True
+    return f"be run {key} of {name!r}, and take {cost} from the account of {population!r}", True
 
 
 def refusals(config: ReleaseConfig, ledger: Ledger, path: Path) -> Iterator[str]:

@@ -62,13 +62,11 @@ from covdp.schema import (
 )
 from covdp.store import Form, Place, StoredImages, fill, make_plan, temporary_store
 
-REFUSAL = (
-    "one refusal: that not all images are as the card says; it names no image and gives no number"
-)
+REFUSAL = "the refusal “not all images are as the card says”, which has no name and no number"
 EQUALITY = (
-    "whether images are the same as before: asked again under the same run key, the ledger gives "
-    f"the stored result for the same images alone; a copy of an image, which is a record of its "
-    f"own; {REFUSAL}"
+    "whether the images are those of an earlier run, as a run that is repeated under its run key "
+    "gives the stored result only if they are; a copy of an image, which is a record of its own; "
+    f"{REFUSAL}"
 )
 """Facts that may be seen from outside besides, as the statement says."""
 

@@ -92,8 +92,8 @@ def test_a_sound_folder_needs_no_decision(ward: Path, capsys: pytest.CaptureFixt
     low, median, high = (found["gray"][name] for name in ("low", "median", "high"))
     for level, share in ((low, 0.01), (median, 0.5), (high, 0.99)):
         assert np.mean(pixels < level) < share <= np.mean(pixels <= level)
-    assert found["would"].startswith("make run ")
-    assert "'ward' pays μ = 8" in found["would"]
+    assert found["would"].startswith("be run ")
+    assert "take μ = 8 from the account of 'ward'" in found["would"]
     assert found["account"] == "ward: μ = 20 left of μ = 20"
     assert "usable" in found["use"].lower()
     (account,) = open_ledger(ward / "ledger.sqlite").show("ward")
@@ -241,7 +241,7 @@ def test_a_layout_is_judged_here(ward: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.addons
 def test_what_a_release_would_do(ward: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Make one, give it again, open a stream, go on with it; and why it would be refused."""
-    assert checked(capsys)["would"].startswith("make run ")
+    assert checked(capsys)["would"].startswith("be run ")
     assert main(["release", "--config", "ward.toml"]) == 0
     capsys.readouterr()
     assert checked(capsys)["would"].startswith("give run ")

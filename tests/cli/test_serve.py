@@ -354,7 +354,7 @@ def test_the_help_says_that_no_shell_is_there(capsys: pytest.CaptureFixture[str]
     """A redirection in `--notify` would be an argument; `serve --help` says what to do."""
     assert main(["serve", "--help"]) == 0
     shown = " ".join(re.sub("[│╭╮╰╯─]", " ", capsys.readouterr().out).split())
-    assert "not run by a shell: for pipes and redirections name a script" in shown
+    assert "No shell runs it: for pipes and redirections name a script" in shown
 
 
 # --- ends -------------------------------------------------------------------------------------

@@ -264,8 +264,8 @@ def test_links_are_followed_as_by_the_reader(tmp_path: Path) -> None:
     (tmp_path / "ward/c").symlink_to("/etc")
     assert [doubt.split(";")[0] for doubt in draft_card(tmp_path / "ward").open] == [
         "no image is in c",
-        "1 file(s) cannot be read",
-        "1 file(s) are left out, as ward-excluded.txt says",
+        "files that cannot be read: 1",
+        "files that ward-excluded.txt leaves out: 1",
     ]
 
 
@@ -490,7 +490,7 @@ def test_what_lies_beside_is_told(tmp_path: Path) -> None:
     draft = draft_card(tmp_path / "ward")
     assert "2 NIfTI file(s) beside 7 picture(s) are not of this card" in draft.open[0]
     assert draft.open[1] == "no image is in c; add it to classes if it is one"
-    assert "1 file(s) cannot be read; the first: " in draft.open[2]
+    assert "files that cannot be read: 1; the first: " in draft.open[2]
     assert [(count.name, count.images) for count in draft.counts] == [("a", 3), ("b", 3)]
 
 

@@ -141,11 +141,11 @@ def test_what_leads_is_what_noise_on_a_lattice_is_certified_for() -> None:
     assert certified(GDP(0.5)) == ZCDP(0.125)
     assert certified(ZCDP(0.3)) == ZCDP(0.3)
     assert (best_test(GDP(0.5), True), best_test(GDP(0.5), False)) == ("62.4", "59.9")
-    assert "at most 62.4 % success" in plainly(GDP(0.5))
+    assert "at most 62.4 % of cases" in plainly(GDP(0.5))
     sizes = {"well": 9}
     for hardened, figure in ((True, "62.4"), (False, "59.9")):
         said = privacy_statement(GDP(0.5), n_by_class=sizes, hardened=hardened)
-        assert f"at most {figure} % success" in said["In plain words"]
+        assert f"at most {figure} % of cases" in said["In plain words"]
 
 
 def test_a_statement_begins_with_what_is_exact_and_not_protected() -> None:

@@ -325,7 +325,7 @@ def test_statement_follows_its_arguments():
     assert gaps.endswith(f"; {fewer}")
     assert gaps.startswith("floating point")
     assert "floating point" not in fewer
-    assert f"at most {success(ZCDP(0.5))} % success" in hard["In plain words"]
+    assert f"at most {success(ZCDP(0.5))} % of cases" in hard["In plain words"]
     assert "on paper" in soft["In plain words"]
     assert "on paper" not in hard["In plain words"]
     for budget in [PureDP(1.0), ApproxDP(1.0, 1e-7), GDP(1.0), RDP(2.0, 0.5), ZCDP(1.0)]:

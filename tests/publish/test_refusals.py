@@ -237,7 +237,7 @@ def test_the_statement_names_the_refusal(tmp_path: Path) -> None:
     """What is not covered says that one refusal over images stays."""
     _, files = outcome(tmp_path / "ward", put_pictures, "{class}/*", SEATS["all in one"], "")
     (document,) = [content for name, content in files.items() if name.endswith(".json")]
-    assert b"one refusal: that not all images are as the card says" in document
+    assert rb"the refusal \u201cnot all images are as the card says\u201d" in document
 
 
 @pytest.mark.parametrize("stream", ["", STREAM], ids=["release", "night"])

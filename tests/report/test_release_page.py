@@ -78,7 +78,7 @@ def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budge
     document = json.loads(content)
     text = words(document, ward)
     leading = best_test(cost, "float" not in lines)
-    assert text.count(f"at most {leading} % success") >= 2
+    assert text.count(f"at most {leading} % of cases") >= 2
     assert text.startswith("nightly, ")  # of several releases of a population each has its name
     assert "Every number on this page" not in text
     assert "names and number of the classes, images of each class" in text
@@ -105,8 +105,8 @@ def test_a_person_with_several_images_is_told_their_own_figure(ward: Path) -> No
     assert any("at most 3 images a person" in line for _, line in document["statement"])
     assert together != success(GDP(0.5))
     assert "the images of one particular person, at most 3, were used" in text
-    assert text.count(f"at most {together} % success") >= 2
-    assert f"of 3 images of one person, if all their noise was hardened {together} %" in text
+    assert text.count(f"at most {together} % of cases") >= 2
+    assert f"of 3 images of one person, if all noise was hardened {together} %" in text
     one = f"which of the two was used {best_test(GDP(0.5), True)} % no more than for all images of"
     assert one in text
     assert f"all images of one patient {together} % {together} %" in text
@@ -137,12 +137,12 @@ def test_the_page_says_how_the_account_stands(ward: Path, lines: str, group: int
     assert f"Spent, this one included μ = {digits_up(row.spent.mu, 6)}" in text
     everything = best_test(row.spent, True)
     assert everything != best_test(for_group(GDP(0.5), group), True)
-    assert f"at most {everything} % success" in text
+    assert f"at most {everything} % of cases" in text
     assert (
         f"Certified for what was spent ρ = {digits_up(convert(row.spent, ZCDP).rho, 6)} in zCDP"
         in text
     )
-    assert f"at most {everything} % for the best test" in text
+    assert f"the best attacker is then right in at most {everything} % of cases" in text
 
 
 @pytest.mark.parametrize("first", [1, 2])
@@ -159,9 +159,9 @@ def test_all_releases_together_are_told_for_the_fewest_images(ward: Path, first:
         2: "the images of one particular person, at most 2, were",
     }
     told = text.split("and all that this account paid for so far, must decide")[1]
-    assert told.index(about[first]) < told.index(f"at most {best_test(row.spent, True)} % success")
-    assert f"Not all of them counted more than {first} a person" in told
-    assert "at most 3, were" not in told.split("Not all")[0]
+    assert told.index(about[first]) < told.index(f"at most {best_test(row.spent, True)} % of cases")
+    assert f"Some of these releases counted at most {first} images of a person." in told
+    assert "at most 3, were" not in told.split("Some of these")[0]
 
 
 @pytest.mark.parametrize("lines", ["", 'noise = "float"\n'], ids=["hardened", "float"])

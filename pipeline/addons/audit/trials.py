@@ -402,12 +402,11 @@ def _table(findings: Sequence[AuditFinding], title: str) -> Table:
         title=title,
         caption=(
             f"Sound code fails an audit with probability {FALSE_ALARM:g} at most, all rows "
-            "together. A bound above its claim proves a fault; a bound below it proves nothing: "
-            "of few draws it is low. "
-            "Tight: one over the other. "
-            "μ² is exact: the largest of all transcripts, replayed on both data sets. Stated: what "
-            "the scale of the noise costs by the proven sensitivity. Noise: a p-value, of each "
-            "coordinate and each step being as was asked for; tight is the ratio of logarithms."
+            "together. A bound above its claim proves a fault. A bound below it proves nothing, as "
+            "few draws make it low. Tight: the bound over the claim. Rows of μ² are exact, the "
+            "largest of all transcripts that were replayed on both data sets. Stated: the cost of "
+            "the noise's scale by the proven sensitivity. Noise: the p-value of a test of each "
+            "coordinate and step against its law; there tight is the ratio of the logarithms."
         ),
         box=box.SIMPLE_HEAD,
         pad_edge=False,

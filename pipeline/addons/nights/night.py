@@ -677,13 +677,13 @@ def _made_again(history: ClassHistory, points: Any, entered: NDArray[np.int64]) 
 
 
 ENTERED = (
-    "copies: a copy of an image that was taken away does not enter, which whoever may submit "
-    "images sees by how many entered; any other copy is a record of its own; "
+    "copies: a copy of an image that was taken away does not enter, and a person who submits "
+    "images may see that from the number that entered; any other copy is a record of its own; "
     f"{REFUSAL}"
 )
 KNOWN = (
-    "who entered: the later images of a person who entered on an earlier night are left out, so "
-    "whoever may submit images of somebody and sees how many entered can tell that; "
+    "who entered: later images of a person who entered before are left out, and a person who "
+    "submits such images may see that from the number that entered; "
     f"{REFUSAL}"
 )
 """Facts that may be seen from outside besides, of images and of persons."""
@@ -809,9 +809,9 @@ def _statement(
         total=classes[0].nights[-1].n_so_far if config.secret else None,
         classes_per_person=config.classes_per_person,
         group=config.images_per_person,
-        composition=f"each {unit} enters on one night and pays there once, for that night and all "
-        f"to come up to night {horizon} together; releases outside of this stream about the same "
-        f"{unit}s add up",
+        composition=f"each {unit} enters on one night and pays once, for that night and all "
+        f"later ones up to night {horizon}; the budgets of releases outside of this stream about "
+        f"the same {unit}s add up",
         public=(
             f"on which night each {unit} entered",
             *(("the list of classes",) if config.secret else ()),

@@ -25,11 +25,11 @@ def reproduce(
 ) -> None:
     """Run experiments by name or file, or all, the papers' and ours; write Parquet and a report.
 
-    The report of several is an index of what holds and what does not, and a page each.
-    What was interrupted goes on where it stopped. A dataset that cannot be had is neither done nor
-    failed: it is listed with the command that gets and runs it, and the rest goes on. The exit code
-    is 2 if an experiment that was asked for could not run on any of its datasets, otherwise 0;
-    after `all`, missing data alone is never an error. Images of your own must say public = true.
+    The report of several experiments is an index of the statements that hold and that do not, and a
+    page of each experiment. A run that was interrupted goes on where it stopped. If a dataset is
+    missing, the report has the command that gets and runs it, and the other datasets go on. The
+    exit code is 2 if a named experiment has none of its datasets. With `all` missing data are no
+    error. The card of your own images must say public = true.
 
     ```
     covdp reproduce --list
@@ -46,7 +46,8 @@ def reproduce(
     listing
         List the experiments and run none: title, datasets at hand, minutes of a whole run.
     quick
-        At most 10 repetitions, and of sets that are timed the smallest; all else stays as it is.
+        At most 10 repetitions, and the smallest sizes of timings. All other settings are those of
+        the experiment.
     chains
         Run the published Markov chains too, which take most of the time.
     """

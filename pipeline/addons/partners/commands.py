@@ -38,10 +38,10 @@ def compare(
 ) -> None:
     """Test, class by class, whether two releases, or nights of streams, are of one population.
 
-    Only released values are read, so it costs no privacy. It holds for releases of different
-    people. Together the classes differ where the smallest p-value times their number is small.
-    Of a night the mean of all so far is compared, or with `--window` that of the last nights.
-    With `--out` a page is written, ``OUT/compare.html``: both in words, with bands.
+    Only released values are read, so it costs no privacy. The releases must be of different people.
+    The p-value of all classes together is the smallest one times the number of classes. Of a night
+    the mean of all so far is compared, or with `--window` that of the last nights. With `--out` a
+    page is written, ``OUT/compare.html``, with both releases in words and their intervals.
 
     ```
     covdp compare hospital-a.json hospital-b.json
@@ -75,9 +75,9 @@ def combine(
 ) -> None:
     """Put the releases of several hospitals together, class by class, without moving an image.
 
-    Only released values are read, so it costs no privacy; who is in several of them pays in each.
-    Radii are those of regions of 95 %. With `--out` a page is written, ``OUT/combine.html``: each
-    release beside the mean of all, with bands.
+    Only released values are read, so it costs no privacy. For a person in several releases the
+    budgets of all of them add up. Radii are those of regions of 95 %. With `--out` a page is
+    written, ``OUT/combine.html``, with each release beside the mean of all, and their intervals.
 
     ```
     covdp combine hospital-a.json hospital-b.json hospital-c.json
@@ -100,10 +100,10 @@ def combine(
 def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None:
     """Put descriptors of several sites on one scale, from releases alone: one map for each site.
 
-    Only released values are read, so it costs no privacy; each site applies its own map with
-    `covdp describe --map`. A site whose map would be noise stays as it is. A page stands in a
-    folder beside the maps, of their name and -page, with the documents: the distance of sites
-    before and after, and what remains of the classes.
+    Only released values are read, so it costs no privacy; each site applies its own map with `covdp
+    describe --map`. A site whose map would be noise stays as it is. A folder beside the maps,
+    NAME-page, has the documents and a page: the distances of the sites before and after, and the
+    difference of the classes that remains.
 
     ```
     covdp harmonise site-a.json site-b.json site-c.json --out maps.json
@@ -156,12 +156,11 @@ def match(
 ) -> None:
     """Match local images, in the clear, with a release or a night of a stream.
 
-    Are they of one population, and which of them are unlike it? A class of the release needs
-    n·μ of 500 or more, its images times its budget in GDP. It costs no budget and writes
-    nothing but into `--out`: ``OUT/match.html``, and ``OUT/match.csv`` with a row for each image.
-    What it prints and writes is as private as the images. Exit code 3 says that they differ, so a
-    pipeline can use it as a gate. It holds for releases of other people; classes are matched by
-    their names.
+    The command tests whether both are of one population, and names local images that are unlike it.
+    Classes are matched by their names. A class of the release needs n·μ of 500 or more, its images
+    times its μ. The release must be of other people. Nothing is charged, and nothing is written but
+    ``OUT/match.html``, and ``OUT/match.csv`` with a row for each image. The output is as private as
+    the images. The exit code is 3 if they differ, so that a pipeline can use it as a gate.
 
     ```
     covdp match partner.json --dataset ward-card.toml
@@ -177,7 +176,7 @@ def match(
     dataset
         A name from `covdp datasets`, or a card of your own (a TOML file).
     window
-        Test the mean against that of the last 1, 7, 30 or 90 nights of a stream.
+        Match with the last 1, 7, 30 or 90 nights of a stream, and not all so far.
     """
     from covdp.addons.partners.local_images import match_images
     from covdp.addons.partners.several_page import build_match, match_verdict, together_with
@@ -242,9 +241,9 @@ def export(
     """Export a release, or a night, as tables: terms in words with intervals, and matrices.
 
     Intervals are those of its page. For each class with a usable mean there are the mean, the
-    covariance of its noise and, if a region is available, that of single images. ``csv`` is a file
-    a table, ``xlsx`` a sheet a table, ``bids`` a TSV with a JSON sidecar a table. Only the document
-    is read, so it costs no privacy.
+    covariance of its noise and, if a region is available, that of single images. A table is a file
+    with ``csv``, a sheet with ``xlsx``, and a TSV with a JSON sidecar with ``bids``. Only the
+    document is read, so it costs no privacy.
 
     ```
     covdp export ward-2026-11-23.json --to csv --out tables
@@ -309,7 +308,7 @@ def _together(
     values: dict[str, Any] = {"classes": classes, "left_out": several.left_out}
     first = [] if together.p_values else [f"[bold]{UNTESTED}[/]"]
     lines = [
-        f" {escape(title)}: not tested: {escape(why)}" for title, why in reasons.items() if why
+        f" {escape(title)} is not tested: {escape(why)}" for title, why in reasons.items() if why
     ]
     if not together.combined:
         p_value = values["p_value"] = bonferroni(list(together.p_values.values()))

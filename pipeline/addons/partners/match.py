@@ -244,9 +244,9 @@ def match_refusal(released: Released) -> str:
     n_mu = N_MU_SIGMA / moments.sigma
     if n_mu < 0.99 * LEAST_N_MU:  # other shares, and rounding
         return (
-            "the release says too little of how images spread: n·μ = "
-            f"{n_mu:.3g}, and {LEAST_N_MU:g} is needed; ask for a release with a budget "
-            f"{LEAST_N_MU / n_mu:.2g} times as large, or of that many times as many records"
+            f"the release says too little of how images spread: its n·μ is {n_mu:.3g}, and "
+            f"{LEAST_N_MU:g} is needed; ask for a release with {LEAST_N_MU / n_mu:.2g} times the "
+            "budget, or as many times the records"
         )
     if moments.moment is None:
         return region_refusal(moments)

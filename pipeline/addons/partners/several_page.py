@@ -287,7 +287,7 @@ def untested(refusals: Mapping[str, str]) -> Finding:
     Finding
         Sentence at the head of the page, a warning.
     """
-    return Finding(f"Nothing could be tested, because {reasons(refusals)}.", warning=True)
+    return Finding(f"Nothing could be tested: {reasons(refusals)}.", warning=True)
 
 
 def reasons(refusals: Mapping[str, str]) -> str:
@@ -299,7 +299,7 @@ def reasons(refusals: Mapping[str, str]) -> str:
         Reason of each class.
     """
     classes = grouped((reason, name) for name, reason in refusals.items())
-    return "; ".join(f"for {listing(names)}: {reason}" for reason, names in classes.items())
+    return "; ".join(f"{listing(names)}, because {reason}" for reason, names in classes.items())
 
 
 def _of_classes(p_values: Mapping[str, float]) -> str:

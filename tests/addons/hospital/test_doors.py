@@ -171,7 +171,7 @@ def test_damaged_headers_are_one_line_for_a_draft(
     assert re.search(r"0\.dcm( is not a readable DICOM file|: PixelData .* is missing)", line)
     write_dicom(tmp_path / "ward/a/1.dcm", GRAY, PatientID="1")
     assert main(["card", str(tmp_path / "ward")]) == 0
-    assert "1 file(s) cannot be read; the first: " in capsys.readouterr().err
+    assert "files that cannot be read: 1; the first: " in capsys.readouterr().err
 
 
 def test_a_decoder_that_panics_is_a_reason(

@@ -322,7 +322,7 @@ def test_the_stream_means_one_charge_for_ever(
     night = words(build_release_report(documents_of(results)[-1], tmp_path / "night.html"))
     for text in (night, words(page)):  # the account's figure is the same, and said once
         assert text.count("success of an attacker, at most") == 1
-        assert "success with all that its account had paid for" not in text
+        assert "success with all that the account had paid for" not in text
     assert "Contrast" in night.split("term by term")[1].split("Region of the true mean")[0]
     said = words(page)
     assert "images, and all nights of this stream for ever, must decide" in said

@@ -251,7 +251,7 @@ def test_few_images_have_percentiles_but_no_verdict(
         f"there are {count} local records, and 10 are needed" for count in (3, 0)
     ]
     (line,) = told.err.splitlines()
-    assert "Nothing could be tested, because for tissue: there are 3 local records" in line
+    assert "Nothing could be tested: tissue, because there are 3 local records" in line
 
 
 def forged(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
@@ -289,7 +289,7 @@ def as_night(values: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("write", "words"),
     [
-        (lambda folder: document(folder / "partner.json", 0.5), "n·μ = 200, and 500 is needed"),
+        (lambda folder: document(folder / "partner.json", 0.5), "n·μ is 200, and 500 is needed"),
         (lambda folder: (folder / "partner.json").write_text("[]"), "is no document of a release"),
         (lambda folder: (folder / "partner.json").unlink(), "cannot read partner.json"),
         (forged(as_night), "it has not opened"),

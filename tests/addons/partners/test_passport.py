@@ -271,8 +271,8 @@ def test_a_number_that_follows_from_others_cannot_be_another(
         *(("settings", name) for name in ("budget", "definition", "manifold", "total", "noise")),
     ]
     texts = {"Guarantee": "0.4-GDP", "Implies": "(2.1, 10⁻⁵)-DP: …"}
-    texts |= {"In plain words": "this has at most 62.3 % success, guessing 50 %"}
-    texts |= {"One more or one fewer": "at 0.353554-GDP: at most 58.7 % success"}
+    texts |= {"In plain words": "right in at most 62.3 % of cases, a guess in 50 %"}
+    texts |= {"One more or one fewer": "at 0.353554-GDP: right in at most 58.7 % of cases"}
     forged = [(title, [title, text]) for title, text in texts.items()]
     titles = [title for title, _ in values["statement"]]
     changed = [put(values, ("statement", titles.index(title)), row) for title, row in forged]
@@ -520,7 +520,7 @@ def test_the_sheet_is_one_page_that_answers(
         assert values["settings"]["population"] in text
         assert said["Guarantee"] in text
         assert "Consistent; signer unknown." in text
-        success = re.search(r"[\d.]+ % success", said["In plain words"])
+        success = re.search(r"[\d.]+ % of cases", said["In plain words"])
         assert success
         assert f"{success[0].split()[0]} of 100" in text
         assert all(row["name"] in text for row in values["classes"])

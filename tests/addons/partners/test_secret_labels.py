@@ -179,7 +179,7 @@ def test_what_a_release_states_of_secret_labels(tmp_path: Path) -> None:
     said = dict(json.loads(released(tmp_path, WARDS["one label"]))["statement"])
     assert "of the same class or of any other" in said["Neighbouring data sets"]
     assert (
-        "an attacker who chooses between two classes is right at most as often"
+        "an attacker who chooses between two classes is right no more often"
         in said["In plain words"]
     )
     assert said["Images of all classes together (exact)"] == f"{N}"

@@ -84,7 +84,7 @@ def test_the_page_of_a_comparison_says_what_the_test_says(
         assert found.chance < found.radius
     assert f"p {together}" in text or f"p = {together}" in text
     assert "together at most" not in text
-    assert "compose, to 2.82843-GDP for one image" in text
+    assert "compose to 2.82843-GDP for an image" in text
     for path in hospitals[:2]:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         assert digest in text
@@ -174,14 +174,14 @@ def test_what_could_not_be_tested_says_so_and_why(
             assert (second["p_value"] is None) == (second["untested"] is not None) == (not known)
             assert told.get("p_value", second["p_value"]) == second["p_value"]  # alone, it is all
             text = text_of(Path(told["page"]))
-            all_of = f"because for {CLASSES[0]} and {CLASSES[1]}: {reason}"
-            assert (f"Nothing could be tested, {all_of}" in text) == (not known)
-            assert (f" Not tested: for {CLASSES[0]}: {reason}" in text) == known
+            all_of = f"{CLASSES[0]} and {CLASSES[1]}, because {reason}"
+            assert (f"Nothing could be tested: {all_of}" in text) == (not known)
+            assert (f" Not tested: {CLASSES[0]}, because {reason}" in text) == known
             assert text.count("not tested – –") + text.count("– – not tested") == 2 - known
             assert known or "p = 1" not in text
             assert main([command, *map(str, paths)]) == 0
             printed = " ".join(capsys.readouterr().out.split())
-            assert f"{CLASSES[0]}: not tested: in a the noise" in printed
+            assert f"{CLASSES[0]} is not tested: in a the noise" in printed
             assert printed.startswith("Not comparable: no class is tested") == (not known)
             assert ("all classes together" in printed) == (known and command == "compare")
 

@@ -15,8 +15,8 @@ from covdp.files import default_out
 def admit(kit: Path, /, *, output: Printing = PLAIN) -> None:
     """Let a site of NVFlare run joint releases, and nothing else.
 
-    As provisioned, a site runs what whoever starts jobs sends it, code included. Admit the kit of
-    the server and of each hospital once, before it is started.
+    Without this a site runs any code that comes with a job. Admit the kit of the server and of each
+    hospital once, before it is started.
 
     ```
     covdp join admit kits/north
@@ -45,8 +45,9 @@ def approve(
 ) -> None:
     """Check the terms of a study against card and account, pay, and wait for its job.
 
-    The whole budget is charged now, and the images are pinned. What is expected is foreseen as if
-    all hospitals had as many images. Compare the fingerprints with all others by telephone first.
+    Compare the fingerprints with all other hospitals by telephone first. The whole budget is
+    charged now, and the images are pinned. The printed use is predicted as if all hospitals had as
+    many images.
 
     ```
     covdp join approve study.toml --config ward.toml
@@ -57,7 +58,7 @@ def approve(
     study
         The terms in TOML, the same at all hospitals.
     config
-        The release in TOML, as for `covdp release`; where the terms say otherwise they hold.
+        The release in TOML, as for `covdp release`. If the terms say otherwise, the terms hold.
     """
     from covdp.addons.partners.join import hospital
     from covdp.planning import expected_uses
@@ -95,9 +96,9 @@ def run(
 ) -> None:
     """Start a study that all hospitals have approved, or simulate it on this machine.
 
-    A simulation is paid from the accounts of its configs, as any release is, and does not count as
-    the study itself: all have one key. Run again after a break, it goes on at no cost, and the
-    same terms give the same releases.
+    A simulation charges the accounts of its configs, as any release does. It is no run of the study
+    itself, as all its hospitals have one key. After a break it goes on at no cost, and the same
+    terms give the same releases.
 
     ```
     covdp join run study.toml --kit startup/admin@hospital.org
@@ -111,7 +112,7 @@ def run(
     simulate
         Configs of all hospitals, in the order of the terms or with their names.
     kit
-        Folder of the startup kit of NVFlare, of whoever may submit jobs.
+        Folder of an NVFlare startup kit that may submit jobs.
     """
     from covdp.addons.partners.join import engine, hospital
     from covdp.addons.partners.join.study import read_study
@@ -124,8 +125,8 @@ def run(
         return
     if kit is None:
         raise ConfigError(
-            "a study is submitted with --kit FOLDER, the startup kit of whoever may submit jobs to "
-            "the server of NVFlare, or tried on this machine with --simulate CONFIG…"
+            "a study is submitted with --kit FOLDER, a startup kit that may submit jobs to the "
+            "server of NVFlare, or tried on this machine with --simulate CONFIG…"
         )
     job = engine.run(terms.digest, terms.name, terms.hospitals, kit)
     line = f" job {job} has ended: each hospital has its release, as `covdp join status` says there"
@@ -148,7 +149,7 @@ def status(*, ledger: LedgerAddress = None, output: Printing = PLAIN) -> None:
 
 
 def withdraw(study: Path, /, *, ledger: LedgerAddress = None, output: Printing = PLAIN) -> None:
-    """Withdraw from a study before its first word has left; its charge is given back.
+    """Withdraw from a study before anything was sent; its charge is given back.
 
     ```
     covdp join withdraw study.toml

@@ -121,8 +121,8 @@ class Study(Record):
         names, wanted = {key: name for name, key in self.fingerprints.items()}, {*self.hospitals}
         if self.fingerprints.keys() != wanted or len(names) < len(wanted):
             raise ConfigError(
-                "the terms have a table [fingerprints] with one of each of "
-                f"{', '.join(self.hospitals)}; `covdp ledger key` prints it there"
+                "the terms need a table [fingerprints] with the key of each hospital, "
+                f"{', '.join(self.hospitals)}; `covdp ledger key` prints a hospital's own"
             )
         if fingerprint not in names:
             raise ConfigError(

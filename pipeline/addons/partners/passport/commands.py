@@ -27,13 +27,13 @@ def passport(
     out: Annotated[Path, Written(help="Folder of the passport.")],
     output: Printing = PLAIN,
 ) -> None:
-    """Write what others need who receive a release: records for catalogues, a sheet, a script.
+    """Write files for those who receive a release: records for catalogues, a sheet, a script.
 
     `croissant.json` is for machine learning, `dcat.jsonld` for a catalogue of health data, and
     `registry.json` for the registry of deployments of differential privacy. `checker.html` is one
-    printed page for whoever checks what leaves. `verify.py` checks the document with NumPy and
-    cryptography alone. Nothing is in them that the document does not say. Fields that are left
-    empty are named. Exit code 4 says that something does not hold of the document.
+    printed page for output checkers. `verify.py` checks the document with NumPy and cryptography
+    alone. The files say nothing that the document does not say. Fields that are left empty are
+    named. The exit code is 4 if the document has a fault.
 
     ```
     covdp passport results/release/pneumonia-2026-11-23.json --out passport
@@ -61,9 +61,9 @@ def verify(
 ) -> None:
     """Check a release or a night: form, signature, and each number that follows from others.
 
-    It needs no ledger and no image. Without `--key` it cannot tell which ledger has signed it: ask
-    the hospital for its key, and compare the fingerprint by telephone. Exit code 4 says that
-    something does not hold. The script `verify.py` of a passport says the same.
+    The command needs no ledger and no image. Without `--key` it cannot tell which ledger has signed
+    the document: ask the hospital for its key, and compare the fingerprint by telephone. The exit
+    code is 4 if the document has a fault. The script `verify.py` of a passport prints the same.
 
     ```
     covdp verify results/release/pneumonia-2026-11-23.json
@@ -79,7 +79,7 @@ def verify(
 
     verdict, radii = _or_refuse(lambda: verified(release, key))
     classes = [{"name": name, "radius": radius} for name, radius in radii.items()]
-    lines = [f" {escape(name)}: 95 % radius {radius:.6g}" for name, radius in radii.items()]
+    lines = [f" {escape(name)}: stated error {x:.6g} (95 %)" for name, x in radii.items()]
     output.answer({"verdict": verdict, "classes": classes}, verdict, *lines)
 
 

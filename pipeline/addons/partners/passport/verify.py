@@ -144,7 +144,7 @@ if __name__ == "__main__":
     try:
         files = [Path(name).read_bytes() for name in sys.argv[1:3]]
         verdict, radii = verify(files[0], files[1] if len(files) > 1 else None, FORMS)
-        print(verdict, *(f"{name}: 95 % radius {r:.6g}" for name, r in radii.items()), sep="\n")
+        print(verdict, *(f"{n}: stated error {r:.6g} (95 %)" for n, r in radii.items()), sep="\n")
     except Exception as error:
         sys.stderr.write(f"{sys.argv[1]}: {error or 'its signature is of other bytes'}\n")
         sys.exit(4)

@@ -88,7 +88,7 @@ def test_a_draft_counts_no_other_objects(name: str, tmp_path: Path) -> None:
     draft = draft_card(tmp_path / "ward")
     assert [count.images for count in draft.counts] == [3, 3]
     assert [x.file for x in draft.odd if not x.curable] == ["a/other.dcm"]
-    assert any("1 file(s) cannot be read" in line for line in draft.open)
+    assert any("files that cannot be read: 1" in line for line in draft.open)
 
 
 def test_a_label_map_is_no_mask(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_each_hospital_has_the_release(place: tuple[Path, Ledger]) -> None:
     assert all(print_ in page for print_ in study.fingerprints.values())
     assert "population west, together with north and south, 1,320 images" in page
     assert "only totals of all were opened (Kairouz et al. 2021)" in page
-    assert "but for a probability below 10⁻¹²" in page  # of shares on steps of 2⁻⁴⁰
+    assert "except with a probability below 10⁻¹²" in page  # of shares on steps of 2⁻⁴⁰
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -334,6 +334,41 @@ def atomic_path(path: Path, *, mode: int = 0o666, durable: bool = True) -> Itera
         with suppress(FileNotFoundError):
             temporary.unlink()
         _UNFINISHED.discard(temporary)
+
+
+def write_new(folder: Path, files: Mapping[str, bytes]) -> dict[str, Path]:
+    """Write files into a folder, of which none takes the place of another one.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the files; created where it is missing.
+    files : mapping of str to bytes
+        Contents by name.
+
+    Returns
+    -------
+    dict of str to Path
+        Files by their names.
+
+    Raises
+    ------
+    OutputError
+        When one is there with other content, before any is written; when one cannot be written.
+    """
+    paths = {name: folder / name for name in files}
+    missing = {name: path for name, path in paths.items() if not os.path.lexists(path)}
+    for name, path in paths.items():
+        with suppress(OSError):  # no regular file, or a longer one
+            if name in missing or read_regular(path, len(files[name])) == files[name]:
+                continue
+        raise OutputError(
+            f"{path} is there already with other content; choose another folder with --out"
+        )
+    make_folder(folder)
+    for name, path in missing.items():
+        write_whole(path, files[name])
+    return paths
 
 
 def is_root() -> bool:

@@ -12,7 +12,6 @@ document is read, so it costs no privacy. BIDS names no tables of groups: they a
 import csv
 import io
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,9 +24,9 @@ from covdp.addons.partners.coordinates import coordinates_at
 from covdp.addons.partners.foreign import check_sides, computed
 from covdp.addons.partners.several import CommittedDocument, open_document
 from covdp.descriptors import DESCRIPTORS
-from covdp.errors import ConfigError, OutputError, printable
+from covdp.errors import ConfigError, one_line, printable
 from covdp.figures.style import inert
-from covdp.files import make_folder, write_whole
+from covdp.files import write_new
 from covdp.geometry import Manifold, chart_of, from_chart
 from covdp.publish.readings import BAND_LEVEL, reader_of
 from covdp.report.readings import has_region, readings
@@ -125,16 +124,12 @@ def export_document(path: Path, form: str, folder: Path) -> dict[str, Path]:
     ConfigError
         When it is no document, or of a descriptor that is not known here.
     OutputError
-        When a file of that name is there already, or the folder cannot be written.
+        When a file of that name is there with other content, or the folder cannot be written.
     """
     committed = open_document(path, None)
     with computed([path]):
         files = EXPORTS[form](list(tables_of(committed)), facts_of(committed))
-    for place in (folder / name for name in files):
-        if os.path.lexists(place):
-            raise OutputError(f"{place} is there already; choose another folder with --out")
-    make_folder(folder)
-    return {name: write_whole(folder / name, content) for name, content in files.items()}
+    return write_new(folder, files)
 
 
 def tables_of(committed: CommittedDocument) -> Iterator[ExportTable]:
@@ -218,14 +213,14 @@ def facts_of(committed: CommittedDocument) -> dict[str, Any]:
     document = committed.document
     settings = as_json(document.settings).items()
     facts = {key.title().replace("_", ""): value for key, value in settings if value is not None}
-    more = {"Document": committed.path.stem, "SHA256": committed.digest, "Title": document.title}
-    statement = {"PrivacyStatement": dict(document.statement)}
-    return {**facts, **more, "Progress": document.progress, **statement}
+    facts |= {"Document": committed.path.stem, "SHA256": committed.digest, "Title": document.title}
+    return facts | {"Progress": document.progress, "PrivacyStatement": dict(document.statement)}
 
 
 def _about(facts: Mapping[str, Any]) -> ExportTable:
     """Return what tables are of, and the meaning of their columns."""
-    told = {**facts, **facts["PrivacyStatement"], **TERM_COLUMNS, **MATRICES}
+    texts = {f"PrivacyStatement.{title}": x for title, x in facts["PrivacyStatement"].items()}
+    told = {**facts, **texts, **TERM_COLUMNS, **MATRICES}
     rows = [[key, x if isinstance(x, str) else json.dumps(x)] for key, x in told.items()]
     return ExportTable("about", {"fact": "name", "value": "text, or JSON"}, rows)
 
@@ -253,7 +248,7 @@ def _bids(tables: Sequence[ExportTable], facts: Mapping[str, Any]) -> dict[str, 
     """Return a derivative dataset of a group, without participants."""
     made = {"covdp release": facts["Version"], "covdp export": __version__}
     about = [f"# {facts['Title']}", "Private means of images; no row is of a single person."]
-    about += [f"**{title}.** {text}" for title, text in facts["PrivacyStatement"].items()]
+    about += [f"**{title}.** {one_line(text)}" for title, text in facts["PrivacyStatement"].items()]
     description = {
         "Name": facts["Title"],
         "BIDSVersion": "1.10.0",

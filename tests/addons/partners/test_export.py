@@ -4,6 +4,7 @@ Noise is seeded; nothing here rests on a draw.
 """
 
 import csv
+import hashlib
 import html
 import json
 import re
@@ -53,6 +54,7 @@ def changed(release: Path, path: Path, change: Callable[[dict[str, Any]], object
     """Write a document in which something is changed."""
     values = json.loads(release.read_bytes())
     change(values)
+    path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(values))
     return path
 
@@ -316,7 +318,9 @@ def test_tables_say_what_they_are_of(release: Path, nights: list[Path], tmp_path
         table = read(export(path, "csv", tmp_path / path.stem) / "about.csv")
         told = dict(zip(table["fact"], table["value"], strict=True))
         values = json.loads(path.read_bytes())
-        assert dict(values["statement"]).items() <= told.items()
+        texts = {f"PrivacyStatement.{title}": text for title, text in values["statement"]}
+        assert texts.items() <= told.items()
+        assert told["Definition"] == values["settings"]["definition"]
         assert told["RunKey"] == values["settings"]["run_key"]
         assert float(told["Budget"]) == values["settings"]["budget"]
         assert re.fullmatch("[0-9a-f]{64}", told["SHA256"])
@@ -324,25 +328,68 @@ def test_tables_say_what_they_are_of(release: Path, nights: list[Path], tmp_path
     assert told["Progress"].startswith("night 2 of 40")
 
 
+@pytest.mark.parametrize("form", ["csv", "bids"])
+def test_no_title_of_a_statement_takes_the_place_of_a_fact(
+    form: str, release: Path, tmp_path: Path
+) -> None:
+    """Facts, heads and meanings of columns are those without it, whatever a forger puts there."""
+    honest = export(release, form, tmp_path / "honest")
+    facts = dict(read(honest / "about.csv").fillna("").values) if form == "csv" else {}
+    titles = [*facts, "SHA256", "Document", "Title", "Name", "GeneratedBy", "n", "mean", "class"]
+
+    def forged(values: dict[str, Any]) -> None:
+        values["statement"] = [[title, "forged\n# forged"] for title in dict.fromkeys(titles)]
+
+    path = changed(release, tmp_path / "forged" / release.name, forged)
+    folder = export(path, form, tmp_path / "out")
+    own = {"SHA256", "PrivacyStatement"}
+    if form == "csv":
+        told = dict(read(folder / "about.csv").fillna("").values)
+        assert [x for x in facts.keys() & told.keys() - own if told[x] != facts[x]] == []
+        assert facts.keys() - told.keys() == {"PrivacyStatement.Unit of privacy"}
+        assert told["SHA256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    for before in honest.glob("*.json"):
+        was, now = (json.loads((each / before.name).read_text()) for each in (honest, folder))
+        assert was.keys() == now.keys()
+        assert {name for name in was if was[name] != now[name]} <= own
+    for readme in folder.glob("README.md"):
+        lines = readme.read_text(encoding="utf-8").splitlines()
+        assert [line for line in lines if line.startswith("#")] == ["# Ward"]
+
+
 @pytest.mark.parametrize("form", ["csv", "xlsx", "bids"])
 def test_no_file_is_replaced(
     form: str, release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Not even one of the same export: one line, exit code 2, and nothing is written."""
+    """One with other content, or a link to no file: one line, exit code 2, nothing is written.
+
+    The same export again is no fault, and what is missing is written; a workbook has its time in
+    it, so it is never the same.
+    """
     folder = export(release, form, tmp_path / "out")
     kept = {path: path.read_bytes() for path in folder.iterdir()}
     capsys.readouterr()
     for path in kept:
         for other in set(kept) - {path}:
             other.unlink()
-        path.write_bytes(b"mine")
-        assert main(["export", str(release), "--to", form, "--out", str(folder)]) == 2
-        told = capsys.readouterr()
-        assert told.out == ""
-        assert told.err.count("\n") == 1
-        assert f"{path} is there already; choose another folder with --out" in told.err
-        assert [each.read_bytes() for each in folder.iterdir()] == [b"mine"]
+        for make in (lambda to: to.write_bytes(b"mine"), lambda to: to.symlink_to("nowhere")):
+            path.unlink()
+            make(path)
+            assert main(["export", str(release), "--to", form, "--out", str(folder)]) == 2
+            told = capsys.readouterr()
+            assert told.out == ""
+            assert told.err.count("\n") == 1
+            way = "with other content; choose another folder with --out"
+            assert f"{path} is there already {way}" in told.err
+            assert [*folder.iterdir()] == [path]
+            assert path.is_symlink() or path.read_bytes() == b"mine"
+        assert not (folder / "nowhere").exists()
         path.unlink()
+        if form != "xlsx":
+            path.write_bytes(kept[path])
+            export(release, form, folder)
+            assert {each: each.read_bytes() for each in folder.iterdir()} == kept
+            capsys.readouterr()
         for each, content in kept.items():
             each.write_bytes(content)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from covdp.addons.partners.coordinates import coordinates_at
 from covdp.arrays import FloatArray, ImageArray
@@ -257,8 +257,11 @@ class PrivateMean(_ArrayEstimator):
         ------
         ConfigError
             For weights that differ, and without a domain.
+        ValueError
+            For weights of another number than the matrices, in scikit-learn's words.
         """
-        if sample_weight is not None and np.ptp(sample_weight) != 0.0:
+        weights = 1.0 if sample_weight is None else _check_sample_weight(sample_weight, X)
+        if np.ptp(weights) != 0.0 or not np.all(weights):
             raise ConfigError(WEIGHTED)
         return self._drawn(np.asarray(X, dtype=np.float64)).point
 

@@ -269,8 +269,16 @@ def test_a_mean_is_a_function_of_pyriemann() -> None:
     for weights in (None, np.ones(300), np.full(300, 2.0)):
         np.testing.assert_array_equal(estimator(matrices(), sample_weight=weights), fitted.mean_)
     assert not hasattr(estimator, "mean_")
-    with pytest.raises(ConfigError, match="give equal weights"):
-        estimator(matrices(), sample_weight=np.arange(300))
+    for weights in (np.arange(300), np.arange(300.0) + 1.0):
+        with pytest.raises(ConfigError, match="give equal weights"):
+            estimator(matrices(), sample_weight=weights)
+    words = {3: r"sample_weight.shape == \(3,\), expected \(300,\)", 0: "0 sample", 301: "expected"}
+    for many, told in words.items():
+        with pytest.raises(ValueError, match=told):
+            estimator(matrices(), sample_weight=np.ones(many))
+    for wrong in (np.zeros(300), np.ones((300, 2)), np.full(300, np.nan), ["a"] * 300):
+        with pytest.raises(ValueError, match=r"(?i)weight|string"):
+            estimator(matrices(), sample_weight=wrong)
     point = TangentSpace(metric={"mean": estimator, "map": "logeuclid"}).fit(matrices()).reference_
     np.testing.assert_array_equal(point, fitted.mean_)
 

@@ -516,7 +516,7 @@ def model_of(values: Any) -> type[Document]:
     """
     if not isinstance(values, dict):
         return ReleaseDocument
-    name = next((name for name in DOCUMENTS.own() if name in values), None)
+    name = next((name for name in sorted(DOCUMENTS.own()) if name in values), None)
     if name is None and "night" in values:
         return DOCUMENTS.need("night", "a document of a night of a stream")
     return ReleaseDocument if name is None else DOCUMENTS[name]

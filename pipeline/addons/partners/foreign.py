@@ -190,6 +190,9 @@ def _faults(document: Document) -> Iterator[str]:
     names = [row.class_name for row in document.classes]
     if len(set(names)) < len(names):
         yield "two classes have one name"
+    titles = [title for title, _ in document.statement]
+    if len(set(titles)) < len(titles):
+        yield "two texts of the statement have one title"
     for place, row in enumerate(document.classes):
         yield from (f"classes.{place}.{fault}" for fault in _misfits(row, document.settings))
 

@@ -1,17 +1,27 @@
-"""Documents as ledgers commit them, and both verdicts on them."""
+"""Documents as ledgers commit them, what forgers make of them, and both verdicts on them."""
 
+import copy
 import importlib.util
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
+
+from covdp import describe, domain, open_dataset, private_mean
 from covdp.addons.nights.night import release_night
+from covdp.addons.partners.join.hospital import own_fingerprint
 from covdp.addons.partners.passport.checking import UnverifiedError, verified
-from covdp.ledger import Ledger, init_ledger
+from covdp.cli import main
+from covdp.ledger import Ledger
 from covdp.ledger.keys import public_text
 from covdp.privacy import GDP, ZCDP
 from covdp.publish import load_release, release_once, write_document
+from tests.addons.partners.join.hub import study_of
+from tests.addons.partners.join.wards import NAMES, approve_at, run_all, write_hospitals
 from tests.tools.golden import CARD, add_night, write_images
 
 TILES = 'population = "tiles"\ndataset = "tiles"\n'
@@ -20,11 +30,14 @@ CONFIGS = {
     "public": f'{TILES}budget = 1.0\nlabels = "public"\n',
     "cholesky": f'{TILES}budget = 1.0\nmanifold = "spd-log-cholesky"\n',
     "invariant": f'{TILES}budget = 1.0\nmanifold = "spd-affine-invariant"\n',
-    "single": f'{TILES}budget = 1.0\nlabels = "public"\nmechanism = "ewg"\n',
+    "single": f'{TILES}budget = 4.0\nlabels = "public"\nmechanism = "ewg"\n',
     "group": f"{TILES}budget = 0.1\nimages_per_person = 3\n",
     "persons": 'population = "persons"\ndataset = "persons.toml"\nbudget = 2.0\n',
 }
-"""Releases: every manifold, labels either way, one draw, several images of a person, persons."""
+"""Releases: every manifold, labels either way, one draw, several images of a person, persons.
+
+At the budget of the one draw GDP alone would protect, and what its noise is certified for does not.
+"""
 STREAM = """population = "{name}"
 dataset = "{name}.toml"
 budget = {budget}
@@ -38,14 +51,17 @@ opening = {opening}
 STREAMS = {"public": (10.0, 60), "secret": (20.0, 80)}
 """Labels, budget and opening; the first is a first look, after which images are held back."""
 
+DRAWN = {"float": GDP(4.0), "zcdp": ZCDP(0.3)}
+"""Budgets of what Python draws; the first one protects, as it is noise on paper that counts."""
+
 Document = dict[str, Any]
 
 
-def issue(folder: Path, budget: GDP | ZCDP | None = None) -> dict[str, Path]:
+def issue(folder: Path) -> dict[str, Path]:
     """Release in every way there is and return the documents; the ledger's key is key.pem."""
-    ledger = init_ledger(folder / "ledger.sqlite")
+    ledger = write_hospitals(folder)
     for name in ("tiles", "persons", "public", "secret"):
-        ledger.set_budget(name, budget or GDP(40.0))
+        ledger.set_budget(name, GDP(40.0))
     card = CARD.replace('"ward"', '"persons"')
     (folder / "persons.toml").write_text(
         card + 'pattern = "{class}/{person}-*.png"\nunit = "person"\n'
@@ -64,7 +80,22 @@ def issue(folder: Path, budget: GDP | ZCDP | None = None) -> dict[str, Path]:
             (folder / labels).rename(folder / "nightly")
         (folder / "nightly").rename(folder / f"{labels}-done")
     (folder / "key.pem").write_text(public_text(ledger.signing_key()))
-    return found
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COVDP_LEDGER", str(folder / "ledger.sqlite"))
+        study = study_of(fingerprints=dict.fromkeys(NAMES, own_fingerprint(ledger)))
+        for name in NAMES:
+            approve_at(folder, ledger, study, name)
+        return {**found, "joint": run_all(study.digest)["north"]}
+
+
+def draw_in_python(folder: Path) -> dict[str, Path]:
+    """Draw means that no ledger signs, with noise of floats, and return their documents."""
+    images, limit = next(open_dataset("tiles").chunks(label=0)), domain("oct5", height=28, width=28)
+    known: Any = {"domain": limit, "manifold": "spd-log-euclidean", "rng": np.random.default_rng(0)}
+    for name, budget in DRAWN.items():
+        drawn, _ = private_mean(describe(images, "oct5"), budget, **known)
+        (folder / f"{name}.json").write_bytes(dumped(dict(drawn.to_document())))
+    return {name: folder / f"{name}.json" for name in DRAWN}
 
 
 def committed(folder: Path, ledger: Ledger, name: str, text: str, key: str = "monday") -> Path:
@@ -110,3 +141,85 @@ def unsigned(path: Path) -> Document:
 
 def dumped(values: Document) -> bytes:
     return json.dumps(values).encode()
+
+
+def places(value: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the way to each value of a document that is neither an object nor a list."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from places(item, (*where, key))
+    else:
+        yield where
+
+
+def holders(value: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the way to each object and list in a document."""
+    if isinstance(value, dict | list):
+        if where:
+            yield where
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from holders(item, (*where, key))
+
+
+def code_of(*arguments: object) -> int:
+    """Return the exit code of a command."""
+    try:
+        return main(list(map(str, arguments)))
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+def at(values: Any, where: tuple[Any, ...]) -> Any:
+    for key in where:
+        values = values[key]
+    return values
+
+
+def put(values: Document, where: tuple[Any, ...], value: Any) -> Document:
+    """Return a copy of a document with another value somewhere."""
+    other = copy.deepcopy(values)
+    at(other, where[:-1])[where[-1]] = value
+    return other
+
+
+def other_digit(number: float, rng: np.random.Generator) -> float:
+    """Return a number of which one digit is another."""
+    text = repr(number)
+    digits = [m.start() for m in re.finditer(r"\d", text.partition("e")[0])]
+    while True:
+        spot = int(rng.choice(digits))
+        digit = str((int(text[spot]) + int(rng.integers(1, 10))) % 10)
+        changed: float = json.loads(
+            re.sub(r"^(-?)0+(?=\d)", r"\1", text[:spot] + digit + text[spot + 1 :])
+        )
+        if changed != number:
+            return changed
+
+
+def twin_class(values: Document) -> Document:
+    """Return a document in which two classes have one name."""
+    name = values["classes"][0]["name"]
+    return put(put(values, ("classes", 1, "name"), name), ("settings", "classes", 1, 1), name)
+
+
+def twin_label(values: Document) -> Document:
+    """Return a document in which two classes have one label."""
+    label = values["classes"][0]["label"]
+    return put(put(values, ("classes", 1, "label"), label), ("settings", "classes", 1, 0), label)
+
+
+def changed_at_random(old: Any, rng: np.random.Generator) -> Any:
+    """Return something else than a value of a document, often of its type."""
+    others = [None, True, 0, 1, -1, 1e-13, 10**400, "", "x\n", [], {}, [[1.0]], "public", "float"]
+    if isinstance(old, dict):
+        others += [{**old, name: 1} for name in ("night", "joint", "unknown", "certainty")]
+        others += [{key: old[key] for key in [*old][1:]}] * 3
+    elif isinstance(old, list):
+        others += [old[:-1], old[1:], old * 2, old[::-1], [*old, None]] * 2
+    elif isinstance(old, str):
+        others += [f"{old}x", f"{old}\ud834", old.upper(), f"1{old}", old[:-1], [old]] * 2
+    elif isinstance(old, int | float):
+        others += [-old, old + 1, 2 * old, 1.001 * old, str(old), float(old), [old]] * 2
+    return others[int(rng.integers(len(others)))]

@@ -78,6 +78,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (said(budget=0), "settings.budget"),
         (said(classes=[[0, "well"]]), "settings.classes.0"),
         (lambda found: found.update(statement=[["label"]]), "statement.0"),
+        (lambda found: found.update(statement=[["a", "b"]] * 2), "two texts of the statement"),
         (lambda found: found.update(classes={}), "classes"),
         (lambda found: found["classes"].clear(), "no class stands in all"),
     ],

@@ -4,10 +4,10 @@
 import ast
 import copy
 import json
+import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from covdp import GDP, ZCDP, describe, domain, open_dataset, private_mean
+from covdp import GDP, ZCDP
 from covdp.addons.partners.passport import verify as module
 from covdp.addons.partners.passport.checking import verified
 from covdp.cli import main
@@ -23,7 +23,24 @@ from covdp.inference import region
 from covdp.ledger import api, init_ledger, open_ledger
 from covdp.ledger.keys import public_text, signed
 from covdp.privacy import best_test, epsilon_of, main_parameter, repeat
-from tests.addons.partners.issued import Document, both, committed, dumped, issue, script, unsigned
+from tests.addons.partners.issued import (
+    at,
+    both,
+    changed_at_random,
+    code_of,
+    committed,
+    draw_in_python,
+    dumped,
+    holders,
+    issue,
+    other_digit,
+    places,
+    put,
+    script,
+    twin_class,
+    twin_label,
+    unsigned,
+)
 from tests.report.browsing import browser  # noqa: F401  (a fixture)
 
 FORGERIES = 60
@@ -43,6 +60,12 @@ def documents(place: Path) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
+def drawn(place: Path) -> dict[str, Path]:
+    """Means that Python drew, by no ledger, with noise of floats."""
+    return draw_in_python(place)
+
+
+@pytest.fixture(scope="module")
 def passport(place: Path, documents: dict[str, Path]) -> Path:
     """Write the passport of a release and return its folder."""
     arguments = ["passport", str(documents["secret"]), "--key", str(place / "key.pem")]
@@ -54,61 +77,6 @@ def passport(place: Path, documents: dict[str, Path]) -> Path:
 def run(passport: Path) -> Any:
     """Return what the script of the passport does."""
     return script(passport / "verify.py")
-
-
-def places(value: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the way to each value of a document that is neither an object nor a list."""
-    if isinstance(value, dict | list):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, item in items:
-            yield from places(item, (*where, key))
-    else:
-        yield where
-
-
-def holders(value: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the way to each object and list in a document."""
-    if isinstance(value, dict | list):
-        if where:
-            yield where
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, item in items:
-            yield from holders(item, (*where, key))
-
-
-def code_of(*arguments: object) -> int:
-    """Return the exit code of a command."""
-    try:
-        return main(list(map(str, arguments)))
-    except SystemExit as end:
-        return int(end.code or 0)
-
-
-def at(values: Any, where: tuple[Any, ...]) -> Any:
-    for key in where:
-        values = values[key]
-    return values
-
-
-def put(values: Document, where: tuple[Any, ...], value: Any) -> Document:
-    """Return a copy of a document with another value somewhere."""
-    other = copy.deepcopy(values)
-    at(other, where[:-1])[where[-1]] = value
-    return other
-
-
-def other_digit(number: float, rng: np.random.Generator) -> float:
-    """Return a number of which one digit is another."""
-    text = repr(number)
-    digits = [m.start() for m in re.finditer(r"\d", text.partition("e")[0])]
-    while True:
-        spot = int(rng.choice(digits))
-        digit = str((int(text[spot]) + int(rng.integers(1, 10))) % 10)
-        changed: float = json.loads(
-            re.sub(r"^(-?)0+(?=\d)", r"\1", text[:spot] + digit + text[spot + 1 :])
-        )
-        if changed != number:
-            return changed
 
 
 # signatures
@@ -192,7 +160,7 @@ def test_readers_take_signed_and_unsigned_documents_alike(
 
 
 def test_all_that_ledgers_commit_is_consistent(
-    place: Path, documents: dict[str, Path], run: Any, tmp_path: Path
+    place: Path, documents: dict[str, Path], drawn: dict[str, Path], run: Any, tmp_path: Path
 ) -> None:
     """Signed, unsigned as before, and with the key; of zCDP, and what Python drew, too."""
     key = place / "key.pem"
@@ -202,15 +170,8 @@ def test_all_that_ledgers_commit_is_consistent(
         assert both(run, content, tmp_path, key) == ("consistent; signed by this ledger",) * 2
         assert both(run, dumped(unsigned(path)), tmp_path) == ("consistent; signer unknown",) * 2
         assert both(run, dumped(unsigned(path)), tmp_path, key) == ("", "")
-    images = next(open_dataset("tiles").chunks(label=0))
-    points, limit = describe(images, "oct5"), domain("oct5", height=28, width=28)
-    for budget in (GDP(0.7), ZCDP(0.3)):
-        drawn, _ = private_mean(
-            points, budget, domain=limit, manifold="spd-log-euclidean", rng=np.random.default_rng(0)
-        )
-        assert both(run, dumped(dict(drawn.to_document())), tmp_path) == (
-            ("consistent; signer unknown",) * 2
-        )
+    for path in drawn.values():
+        assert both(run, path.read_bytes(), tmp_path) == ("consistent; signer unknown",) * 2
 
 
 @pytest.mark.parametrize(
@@ -235,12 +196,13 @@ def test_sixty_forgeries_are_refused(
     """One digit of one number, a class, a key, another signature: with the key and without."""
     rng = np.random.default_rng(61)
     forged = []
-    for path in (documents["secret"], documents["invariant"], documents["public-night-3"]):
+    for name in ("secret", "invariant", "public-night-3", "joint"):
+        path = documents[name]
         values = json.loads(path.read_bytes())
         numbers = [w for w in places(values) if type(at(values, w)) in (int, float)]
-        for spot in rng.choice(len(numbers), FORGERIES // 3, replace=False):
-            where = numbers[spot]
-            forged.append(put(values, where, other_digit(at(values, where), rng)))
+        spots = [numbers[spot] for spot in rng.choice(len(numbers), FORGERIES // 4, replace=False)]
+        spots += [where for where in numbers if where[0] == "joint"]
+        forged += [put(values, where, other_digit(at(values, where), rng)) for where in spots]
         signature, name = ("signature", "value"), ("classes", 0, "name")
         other = json.loads(documents["single"].read_bytes())["signature"]["value"]
         forged += [put(values, name, "another"), put(values, signature, other)]
@@ -255,7 +217,7 @@ def test_sixty_forgeries_are_refused(
 
 
 def test_a_number_that_follows_from_others_cannot_be_another(
-    documents: dict[str, Path], run: Any, tmp_path: Path
+    documents: dict[str, Path], drawn: dict[str, Path], run: Any, tmp_path: Path
 ) -> None:
     """Where nothing is signed, and where a forger has signed anew."""
     stranger = init_ledger(tmp_path / "other.sqlite").signing_key()
@@ -266,7 +228,10 @@ def test_a_number_that_follows_from_others_cannot_be_another(
         *((*mean, "point", 2, 2), (*mean, "coordinates", 3), (*mean, "n")),
         *((*mean, "observed", name) for name in ("n", "sigma")),
         *((*cost, name) for name in ("rho", "sigma", "sensitivity")),
-        *((*account, name) for name in ("spent", "left", "total", "delta", "charged")),
+        *(
+            (*account, name)
+            for name in ("spent", "left", "total", "delta", "charged", "definition")
+        ),
         *((*account, f"epsilon_{name}") for name in ("spent", "left", "total")),
         *(("settings", name) for name in ("budget", "definition", "manifold", "total", "noise")),
     ]
@@ -280,15 +245,48 @@ def test_a_number_that_follows_from_others_cannot_be_another(
         old = at(values, where)
         other = f"{old}x" if isinstance(old, str) else old + 1 if type(old) is int else 1.01 * old
         changed.append(put(values, where, other))
-    night = unsigned(documents["secret-night-3"])
-    window = ("classes", 0, "windows", 0, "point", 1, 1)
+    night, first = unsigned(documents["secret-night-3"]), ("classes", 0)
+    window, manifold = (*first, "windows", 0, "point", 1, 1), (*first, "certainty", "manifold")
     changed += [
         put(night, where, at(night, where) + 1)
         for where in (("coefficient_norm",), window, ("horizon",))
     ]
+    changed += [put(night, manifold, "spd-log-cholesky"), put(night, (*first, "certainty"), None)]
+    changed += [put(night, (*first, name), None) for name in ("point", "coordinates", "rho")]
+    changed.append(put(unsigned(documents["public-night-3"]), (*first, "rho"), 0.1))  # of no step
+    single = unsigned(documents["single"])
+    changed += [put(one, (*first, "costs"), []) for one in (values, single)]
+    rest = at(values, (*first, "costs"))[1:]  # a step less, and the sum of the others
+    for one, steps in ((single, []), (values, rest)):
+        told = sum(step["rho"] for step in steps) or None
+        changed.append(put(put(one, (*first, "costs"), steps), (*first, "rho"), told))
+    for path in drawn.values():  # noise of floats: none is certified, and no other is known
+        floats = json.loads(path.read_bytes())
+        changed += [put(floats, ("settings", "noise"), "1float"), put(floats, (*first, "rho"), 0.1)]
+        changed.append(put(floats, (*first, "costs", 0, "rho"), 0.1))
     for other in changed:
         assert both(run, dumped(other), tmp_path) == ("", "")
         assert both(run, signed(stranger, dumped(other)), tmp_path) == ("", "")
+
+
+def test_hospitals_are_as_the_rest_says_and_no_name_stands_twice(
+    documents: dict[str, Path], run: Any, tmp_path: Path
+) -> None:
+    """Hospitals, how many of them may show their noise, titles, classes and labels."""
+    values, joint = (unsigned(documents[name]) for name in ("secret", "joint"))
+    night = unsigned(documents["secret-night-3"])
+    changed = [twice(one) for one in (values, night) for twice in (twin_class, twin_label)]
+    changed.append(put(values, ("statement",), [["Guarantee", "9-GDP"], *values["statement"]]))
+    north, south, _ = joint["joint"]["hospitals"]
+    others = [("hospital", "east"), ("hospitals", [north] * 3), ("hospitals", [north, south])]
+    others += [("hospitals", []), ("hospital", ""), ("colluders", 3), ("colluders", 2)]
+    changed += [put(joint, ("joint", name), value) for name, value in others]
+    changed.append(put(joint, ("joint",), {**joint["joint"], "colluders": 3, "noise": 1e12}))
+    told = [title for title, _ in joint["statement"]].index("Hospitals that show their noise")
+    text = joint["statement"][told][1].replace("at most 1 of", "at most 2 of")
+    changed.append(put(joint, ("statement", told, 1), text))
+    for other in changed:
+        assert both(run, dumped(other), tmp_path) == ("", "")
 
 
 def test_who_signed_is_known_by_the_key_alone(
@@ -313,15 +311,21 @@ def test_who_signed_is_known_by_the_key_alone(
 def test_both_verdicts_are_one_on_whatever_stands_in_a_document(
     documents: dict[str, Path], run: Any, tmp_path: Path
 ) -> None:
-    """No number, another type, nothing there, a field twice: on every place of form in turn."""
-    for name in ("secret", "secret-night-3"):
+    """No number, another type, nothing there, a field twice: on every place of form in turn.
+
+    Of a joint release that is its own part; letters that are none stand in texts of any length.
+    """
+    for name in ("secret", "secret-night-3", "joint"):
         values = unsigned(documents[name])
         values["settings"]["window"] = [1.0, 2.0]
         values["classes"], values["settings"]["classes"] = (
             part["classes"][:1] for part in (values, values["settings"])
         )
         seen, refused = set[str](), 0
+        own = {"joint", "statement"} if name == "joint" else values.keys()
         for where in holders(values):
+            if where[0] not in own:
+                continue
             shape, old = re.sub(r"\b\d+\b", "*", ".".join(map(str, where))), at(values, where)
             others = [None, [*old[:-1]], [*old, *old[-1:]]] if isinstance(old, list) else [None, []]
             for other in [] if shape in seen else others:
@@ -331,10 +335,11 @@ def test_both_verdicts_are_one_on_whatever_stands_in_a_document(
         seen.clear()
         for where in places(values):
             shape = re.sub(r"\b\d+\b", "*", ".".join(map(str, where)))
-            if shape in seen:
+            if shape in seen or where[0] not in own:
                 continue
             marked = json.dumps(put(values, where, "\0mark"))
-            for other in NO_VALUES[len(seen) % 3 :: 3]:  # over all places each of them
+            text = ['"\\ud800"'] if isinstance(at(values, where), str) else []
+            for other in NO_VALUES[len(seen) % 3 :: 3] + text:  # over all places each of them
                 content = marked.replace(json.dumps("\0mark"), other).encode()
                 ours, theirs = both(run, content, tmp_path)
                 assert ours == theirs, (where, other)
@@ -346,6 +351,32 @@ def test_both_verdicts_are_one_on_whatever_stands_in_a_document(
                 ours, theirs = both(run, dumped(less), tmp_path)
                 assert ours == theirs, where
         assert refused > 2 * len(seen)
+
+
+def test_both_verdicts_are_one_on_changes_at_random(
+    documents: dict[str, Path], drawn: dict[str, Path], run: Any, tmp_path: Path
+) -> None:
+    """One field of any document is another, is gone or stands twice: 240 changes.
+
+    Of a joint release it is a field of its own part.
+    """
+    rng, refused = np.random.default_rng(240), 0
+    names = ("secret", "public", "persons", "group", "joint", "public-night-2", "secret-night-3")
+    for path in (*(documents[name] for name in names), *drawn.values()):
+        values = json.loads(path.read_bytes())
+        values.pop("signature", None)
+        shapes: dict[str, list[tuple[Any, ...]]] = {}
+        for where in (*holders(values), *places(values)):
+            if where[0] == "joint" or "joint" not in values:
+                shape = re.sub(r"\b\d+\b", "*", ".".join(map(str, where)))
+                shapes.setdefault(shape, []).append(where)
+        for shape in rng.choice(sorted(shapes), 27):
+            where = shapes[shape][int(rng.integers(len(shapes[shape])))]
+            other = put(values, where, changed_at_random(at(values, where), rng))
+            ours, theirs = both(run, dumped(other), tmp_path)
+            assert ours == theirs, (path, where, at(other, where))
+            refused += not ours
+    assert refused > 120
 
 
 @pytest.mark.parametrize(
@@ -377,9 +408,16 @@ def test_commands_and_script_end_alike(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """As processes: exit code 0 with the verdict first, 4 with one line, of files that are not."""
+    """As processes: exit code 0 with the verdict first, 4 with one line, 2 where none can be read.
+
+    Whatever letters the terminal has, and where no file is named.
+    """
     whole = documents["secret"].read_bytes()
-    cut, twice = tmp_path / "cut.json", tmp_path / "twice.json"
+    cut, twice, none = tmp_path / "cut.json", tmp_path / "twice.json", (tmp_path, tmp_path / "no")
+    greek, values = tmp_path / "greek.json", unsigned(documents["secret"])
+    values["classes"][0]["name"] = values["settings"]["classes"][0][1] = "αβγ"
+    greek.write_bytes(dumped(values))
+    plain = {**os.environ, "PYTHONIOENCODING": "ascii"}
     cut.write_bytes(whole[:-100])
     twice.write_bytes(whole.replace(b'{"account"', b'{"title": "a", "account"', 1))
     cases = [
@@ -387,25 +425,28 @@ def test_commands_and_script_end_alike(
         ([documents["secret"], place / "key.pem"], 0),
         ([documents["secret"], documents["single"]], 4),
         *(
-            ([path], 4)
-            for path in (cut, twice, passport / "dcat.jsonld", tmp_path, tmp_path / "no")
+            ([path], 2 if path in none else 4)
+            for path in (cut, twice, passport / "dcat.jsonld", *none)
         ),
+        ([documents["secret"], tmp_path / "no"], 2),
+        ([greek], 0),
     ]
     for files, code in cases:
         ours = code_of("verify", files[0], *(f"--key={file}" for file in files[1:]))
         said = capsys.readouterr()
         command = [sys.executable, passport / "verify.py", *files]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+        done = subprocess.run(command, capture_output=True, check=False, cwd=tmp_path, env=plain)
+        told = [stream.decode() for stream in (done.stdout, done.stderr)]
         assert ours == done.returncode == code, files
         if code:
-            assert said.out == done.stdout == ""
-            assert said.err.count("\n") == done.stderr.count("\n") == 1
-            assert said.err.removeprefix("covdp: ") == done.stderr or files[0] in (tmp_path, cut)
+            assert said.out == told[0] == ""
+            assert said.err.count("\n") == told[1].count("\n") == 1
+            assert said.err.removeprefix("covdp: ") == told[1] or code == 2 or files == [cut]
         else:
-            assert said.out.split("\n")[0] == done.stdout.split("\n")[0]
-    named = tmp_path / "registry.json"
-    named.write_bytes(whole)
-    assert code_of("passport", named, "--out", tmp_path / "none") == 2  # a file of the passport
+            assert said.out.split("\n")[0] == told[0].split("\n")[0]
+    done = subprocess.run([sys.executable, passport / "verify.py"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "python verify.py RELEASE.json [KEY]" in done.stderr
     assert code_of("passport", cut, "--out", tmp_path / "none") == 4
     assert not (tmp_path / "none").exists()
 
@@ -422,7 +463,8 @@ def test_the_script_computes_what_covdp_computes(documents: dict[str, Path]) -> 
         for row in values["classes"]:
             where = region(row)
             size = where.noise_radius if name == "public" else where.radius
-            assert module._radius(row) == pytest.approx(size, rel=1e-12)
+            found = module._radius(row, len(row["coordinates"]), "night" in name)
+            assert found == pytest.approx(size, rel=1e-12)
     assert best_test(GDP(0.5), True) == "62.4"
 
 
@@ -528,5 +570,5 @@ def test_the_sheet_is_one_page_that_answers(
             row.get("n_so_far", row["n"]) for row in values["classes"]
         )
         assert f"{total:,} {values['settings']['unit']}s" in text
-        assert ("protects nobody" in text) == ("night" in name)  # at a budget of 10
+        assert ("protects nobody" in text) == ("night" in name or name == "single")
     window.close()

@@ -8,17 +8,17 @@ from pydantic import ValidationError
 from covdp.addons.partners.foreign import DOCUMENT_BYTES
 from covdp.addons.partners.passport.rules import document_rules
 from covdp.addons.partners.passport.verify import verify
-from covdp.errors import one_line
+from covdp.errors import OutputError, one_line
 from covdp.files import read_regular
-from covdp.schema import first_fault, model_of
+from covdp.schema import Document, first_fault, model_of
 
 
 class UnverifiedError(Exception):
     """Fault of a document, in one line."""
 
 
-def verified(path: Path, key: Path | None) -> tuple[str, dict[str, float]]:
-    """Return the verdict on a document, and the 95 % radius of each class.
+def verified(path: Path, key: Path | None) -> tuple[str, dict[str, float], bytes, Document]:
+    """Return the verdict on a document, the 95 % radius of each class, its bytes and itself.
 
     Parameters
     ----------
@@ -29,17 +29,22 @@ def verified(path: Path, key: Path | None) -> tuple[str, dict[str, float]]:
 
     Raises
     ------
+    OutputError
+        When a file cannot be read.
     UnverifiedError
         The first that does not hold; also whatever a forged document makes fail.
     """
     try:
         content, *keys = (read_regular(file, DOCUMENT_BYTES) for file in (path, key) if file)
-        verdict = verify(content, keys[0] if keys else None, document_rules())
+        verdict, radii = verify(content, keys[0] if keys else None, document_rules())
         values = json.loads(content)
-        model_of(values).model_validate(values)
+        document = model_of(values).model_validate(values)
+    except OSError as error:
+        way = "give OUT/release/*.json, and as key what `covdp ledger key` printed"
+        raise OutputError(f"cannot read {error.filename} ({error.strerror}); {way}") from error
     except ValidationError as error:
         raise UnverifiedError(f"{path}: {first_fault(error)}") from error
     except Exception as error:
         reason = one_line(error) or "its signature is of other bytes"
         raise UnverifiedError(f"{path}: {reason}") from error
-    return verdict
+    return verdict, radii, content, document

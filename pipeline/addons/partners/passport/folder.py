@@ -61,7 +61,7 @@ def write_passport(path: Path, key: Path | None, out: Path) -> dict[str, Path]:
     ConfigError
         The document has the name of a file of the passport.
     """
-    verdict, radii = verified(path, key)
+    verdict, radii, *_ = verified(path, key)
     content, name = path.read_bytes(), path.name
     if name in {*EMPTY, "checker.html", "verify.py"}:
         raise ConfigError(f"{path} has the name of a file of the passport; give it another name")

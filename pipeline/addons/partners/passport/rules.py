@@ -8,23 +8,17 @@ from covdp.schema import json_schema
 
 Rules = dict[str, list[Any]]
 """Place in a document → names of types, least and largest value or length, required fields."""
-JSON_TYPES = {
-    "object": "dict",
-    "array": "list",
-    "string": "str",
-    "boolean": "bool",
-    "null": "NoneType",
-}
-JSON_TYPES |= {"integer": "int", "number": "int float"}
+JSON_TYPES = {"object": "dict", "array": "list", "string": "str", "boolean": "bool"}
+JSON_TYPES |= {"null": "NoneType", "integer": "int", "number": "int float"}
 """Type of JSON → names of Python's."""
 
 
 @cache
 def document_rules() -> Rules:
-    """Return the rules of every place in the document of a release, and of a night."""
+    """Return the rules of every place in the document of a release, a night, a joint release."""
     schema, rules = json_schema(), Rules()
-    for place, name in (("release", "ReleaseDocument"), ("night", "NightDocument")):
-        _add(rules, place, schema["$defs"][name], schema["$defs"])
+    for place in ("release", "night", "joint"):
+        _add(rules, place, schema["$defs"][f"{place.title()}Document"], schema["$defs"])
     return rules
 
 

@@ -3,9 +3,11 @@
 
 import ast
 import copy
+import html
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from covdp import GDP, ZCDP
+from covdp.addons.partners.passport import folder as folder_module
 from covdp.addons.partners.passport import verify as module
 from covdp.addons.partners.passport.checking import verified
 from covdp.cli import main
@@ -45,6 +48,8 @@ from tests.report.browsing import browser  # noqa: F401  (a fixture)
 
 FORGERIES = 60
 NO_VALUES = ["NaN", "-Infinity", '"1"', "1e999", "true", "null", "[]", "{}", "-1e13"]
+AWKWARD = "a b'$(x)&é.json"
+"""Name of a file that shells and addresses have to quote."""
 
 
 @pytest.fixture(scope="module")
@@ -485,16 +490,25 @@ def test_the_script_is_a_page_that_needs_nothing_of_covdp(passport: Path) -> Non
 
 
 @pytest.fixture(scope="module")
-def folders(place: Path, documents: dict[str, Path]) -> dict[str, Path]:
+def every(place: Path, documents: dict[str, Path], drawn: dict[str, Path]) -> dict[str, Path]:
+    """Documents of ledgers and of Python, of a night with a mean of one class, with a bad name."""
+    half = unsigned(documents["public-night-2"])
+    half["classes"][0] |= {"point": None, "coordinates": None, "certainty": None}
+    (place / "half.json").write_bytes(dumped(half))
+    (place / AWKWARD).write_bytes(documents["public"].read_bytes())
+    others = {"half-night": place / "half.json", "awkward": place / AWKWARD}
+    return {**documents, **drawn, **others}
+
+
+@pytest.fixture(scope="module")
+def folders(place: Path, every: dict[str, Path]) -> dict[str, Path]:
     """Write the passport of each document and return their folders."""
-    for name, path in documents.items():
+    for name, path in every.items():
         assert main(["passport", str(path), "--out", str(place / "of" / name), "--quiet"]) == 0
-    return {name: place / "of" / name for name in documents}
+    return {name: place / "of" / name for name in every}
 
 
-def test_croissant_is_read_with_its_rows(
-    folders: dict[str, Path], documents: dict[str, Path]
-) -> None:
+def test_croissant_is_read_with_its_rows(folders: dict[str, Path], every: dict[str, Path]) -> None:
     """By mlcroissant, without an error; it lacks only what the release does not say."""
     mlcroissant = pytest.importorskip("mlcroissant")
     for name, folder in folders.items():
@@ -506,7 +520,7 @@ def test_croissant_is_read_with_its_rows(
         }
         assert lacking == {"citeAs", "datePublished", "license"}
         rows = [(row["classes/name"].decode(), row["classes/n"]) for row in read.records("classes")]
-        values = json.loads(documents[name].read_bytes())
+        values = json.loads(every[name].read_bytes())
         assert rows == [(row["name"], row["n"]) for row in values["classes"]]
 
 
@@ -544,10 +558,141 @@ def test_the_registry_takes_the_entry_but_for_what_is_left_empty(folders: dict[s
         assert "publication_date" in entry["deployment"]["administrative"]["notes"]
 
 
-def test_the_sheet_is_one_page_that_answers(
-    browser: Any, folders: dict[str, Path], documents: dict[str, Path], tmp_path: Path
+def test_records_of_a_joint_release_are_of_all_its_hospitals(
+    folders: dict[str, Path], documents: dict[str, Path]
 ) -> None:
-    """Who, what, how many, how protected, how checked: on one side of A4 in print."""
+    """Whose images they are, that no curator sees all, and on what condition it holds."""
+    condition = "if at most 1 of the 3 hospitals shows its noise to an attacker"
+    texts = {path.name: path.read_text() for path in folders["joint"].iterdir()}
+    whose = "north, south and west"
+    catalogue, entry = json.loads(texts["dcat.jsonld"]), json.loads(texts["registry.json"])
+    assert catalogue["dct:title"]["@value"] == f"Images of {whose}"
+    assert catalogue["healthdcatap:populationCoverage"]["@value"] == whose
+    assert catalogue["healthdcatap:numberOfRecords"]["@value"] == "1320"
+    values = json.loads(documents["joint"].read_bytes())
+    assert catalogue["dct:identifier"] == values["joint"]["study"]
+    deployment = entry["deployment"]
+    assert deployment["deployment_model"]["model_name"] == "Federated"
+    assert f"images of {whose}," in deployment["basic"]["description"]
+    assert "adds up" in deployment["accounting"]["composition"]
+    for name in ("croissant.json", "dcat.jsonld", "registry.json", "checker.html"):
+        assert whose in texts[name]
+        assert condition in texts[name]
+        assert condition not in (folders["secret"] / name).read_text()
+    model = json.loads((folders["secret"] / "registry.json").read_text())["deployment"]
+    assert model["deployment_model"]["model_name"] == "Central"
+
+
+def test_a_text_that_is_missing_is_one_line_and_no_folder(
+    documents: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each title in turn is gone or says nothing: what does not hold is 4, what lacks is 2."""
+    codes = set()
+    for name in ("joint", "public-night-1"):
+        values = unsigned(documents[name])
+        for place, (title, _) in enumerate(values["statement"]):
+            rows: Any = ([], [[title, " "]], [[title, ""]])
+            for row in rows[place % 3 :: 2]:
+                before, after = values["statement"][:place], values["statement"][place + 1 :]
+                path, out = tmp_path / "less.json", tmp_path / f"{name}-{place}-{rows.index(row)}"
+                path.write_bytes(dumped({**values, "statement": [*before, *row, *after]}))
+                code = code_of("passport", path, "--out", out)
+                told = capsys.readouterr().err
+                assert (code, code_of("verify", path)) in {(0, 0), (2, 0), (4, 4)}, title
+                assert out.exists() == (code == 0)
+                assert told.count("\n") == (code != 0)
+                assert repr(title) in told or code == 0
+                codes.add(code)
+                capsys.readouterr()
+    assert codes == {0, 2, 4}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["registry.json", "Registry.JSON", "VERIFY.py", "checker.HTML", "a\nb.json", b"\xff.json"],
+)
+def test_a_name_that_cannot_stand_in_a_passport_is_refused(
+    name: str | bytes,
+    documents: dict[str, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """That of a file of the passport, in whatever case, and one that is no text: exit code 2."""
+    path = tmp_path / os.fsdecode(name)
+    path.write_bytes(documents["single"].read_bytes())
+    assert code_of("passport", path, "--out", tmp_path / "out") == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    assert "give it another name" in told.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_file_of_another_takes_part_in_a_passport(
+    documents: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Written again it is the same; a file with other content is named and stays, as all do."""
+    out, command = tmp_path / "out", ["passport", documents["single"], "--quiet", "--out"]
+    assert code_of(*command, out) == 0
+    kept = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in out.iterdir()}
+    assert code_of(*command, out) == 0
+    for path, (content, _) in kept.items():
+        path.unlink()
+        assert code_of(*command, out) == 0  # it alone is written
+        assert path.read_bytes() == content
+        capsys.readouterr()
+        for other in (b"", content + b" ", b"x" * len(content)):
+            path.write_bytes(other)
+            assert code_of(*command, out) == 2
+            assert f"{path} is there already with other content" in capsys.readouterr().err
+            assert path.read_bytes() == other
+        path.unlink()
+        path.symlink_to(tmp_path / "nowhere")
+        assert code_of(*command, out) == 2
+        assert path.is_symlink()
+        assert not (tmp_path / "nowhere").exists()
+        path.unlink()
+        path.write_bytes(content)
+    assert {path: path.read_bytes() for path in out.iterdir()} == {
+        path: content for path, (content, _) in kept.items()
+    }
+
+
+def test_what_is_written_is_what_was_verified(
+    documents: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where somebody puts another document there meanwhile."""
+    path, content = tmp_path / "single.json", documents["single"].read_bytes()
+    path.write_bytes(content)
+
+    def then_replaced(*arguments: Any) -> Any:
+        found = verified(*arguments)
+        path.write_bytes(documents["public"].read_bytes())
+        return found
+
+    monkeypatch.setattr(folder_module, "verified", then_replaced)
+    assert code_of("passport", path, "--out", tmp_path / "out", "--quiet") == 0
+    assert (tmp_path / "out" / "single.json").read_bytes() == content
+
+
+def test_the_sheet_prints_a_command_that_works(folders: dict[str, Path]) -> None:
+    """In the folder of the passport, whatever the document is called; KEY is left to fill in."""
+    text = (folders["awkward"] / "checker.html").read_text(encoding="utf-8")
+    (command,) = re.findall("<code>(python verify.py .*?)</code>", text)
+    words = shlex.split(html.unescape(command))
+    assert words == ["python", "verify.py", AWKWARD, "KEY"]
+    done = subprocess.run(
+        [sys.executable, *words[1:-1]], cwd=folders["awkward"], capture_output=True, check=False
+    )
+    assert done.returncode == 0
+
+
+def test_the_sheet_is_one_page_that_answers(
+    browser: Any, folders: dict[str, Path], every: dict[str, Path], tmp_path: Path
+) -> None:
+    """Who, what, how many, how protected, how checked: on one side of A4 in print.
+
+    What holds of some documents is said of these alone.
+    """
     pypdf = pytest.importorskip("pypdf")
     window = browser.new_page(viewport={"width": 688, "height": 980})
     for name, folder in folders.items():
@@ -557,18 +702,30 @@ def test_the_sheet_is_one_page_that_answers(
         pages = pypdf.PdfReader(tmp_path / "sheet.pdf").pages
         assert len(pages) == 1, name
         text = " ".join(window.inner_text("body").split())
-        values = json.loads(documents[name].read_bytes())
-        said = dict(values["statement"])
-        assert values["settings"]["population"] in text
+        values = json.loads(every[name].read_bytes())
+        said, rows, settings = dict(values["statement"]), values["classes"], values["settings"]
+        assert settings["population"] in text
         assert said["Guarantee"] in text
         assert "Consistent; signer unknown." in text
-        success = re.search(r"[\d.]+ % of cases", said["In plain words"])
+        success = re.search(r"([\d.]+) % of cases", said["In plain words"])
         assert success
-        assert f"{success[0].split()[0]} of 100" in text
-        assert all(row["name"] in text for row in values["classes"])
-        total = values["settings"].get("total") or sum(
-            row.get("n_so_far", row["n"]) for row in values["classes"]
-        )
-        assert f"{total:,} {values['settings']['unit']}s" in text
-        assert ("protects nobody" in text) == ("night" in name or name == "single")
+        assert f"{success[1]} of 100" in text
+        assert all(row["name"] in text for row in rows)
+        total = settings.get("total") or sum(row.get("n_so_far", row["n"]) for row in rows)
+        assert f"{total:,} {settings['unit']}s" in text
+        assert not re.search(r"\b1 (image|person)s", text)
+        assert ("protects nobody" in text) == (float(success[1]) >= 99.0)
+        assert ("not fit to leave" in text) == (settings["noise"] == "float")
+        assert ("No account paid" in text) == (values["account"] is None)
+        assert ("How many persons they are of" in text) == (settings["unit"] == "image")
+        means = sum(row["point"] is not None for row in rows)
+        answer = "No average leaves" if not means else "one average"
+        answer = f"an average for {means} of" if 0 < means < len(rows) else answer
+        assert answer in text
+        seen = [row.get("observed") or (row.get("certainty") or {}).get("parts") for row in rows]
+        assert all((row.get("no_point") or "") in text for row in rows)
+        assert ("scatter around" in text) == any(seen)
+        assert ("averages of at most the last" in text) == any(row.get("windows") for row in rows)
+        assert ("hospitals shows its noise" in text) == (name == "joint")
+        assert ("these charges" in text) == ((values["account"] or {}).get("releases", 0) > 1)
     window.close()

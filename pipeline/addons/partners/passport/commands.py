@@ -33,7 +33,8 @@ def passport(
     `registry.json` for the registry of deployments of differential privacy. `checker.html` is one
     printed page for output checkers. `verify.py` checks the document with NumPy and cryptography
     alone. The files say nothing that the document does not say. Fields that are left empty are
-    named. The exit code is 4 if the document has a fault.
+    named. A file that is there with other content is not replaced. The exit code is 4 if the
+    document has a fault.
 
     ```
     covdp passport results/release/pneumonia-2026-11-23.json --out passport

@@ -6,35 +6,40 @@ it. Fields that it does not say are left empty, and each record names its own.
 
 import hashlib
 import json
+import shlex
+import tomllib
+from collections.abc import Container
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from covdp.addons.partners.foreign import computed
+from covdp.addons.partners.join.schema import JointDocument
 from covdp.addons.partners.passport.checking import verified
 from covdp.addons.partners.passport.rules import document_rules
 from covdp.errors import ConfigError
-from covdp.files import make_folder, write_whole
+from covdp.figures import listing
+from covdp.files import write_new
 from covdp.inference import usual_difference
 from covdp.ledger.keys import fingerprint
-from covdp.privacy import ZCDP, best_test, convert
+from covdp.privacy import ZCDP, best_test, budget_from, convert
 from covdp.privacy.statement import equivalent, protects
 from covdp.report.templates import draw, templates
-from covdp.schema import Document, read_ours
+from covdp.schema import Document
 
-EMPTY = {
-    "croissant.json": ("license", "url", "datePublished", "creator", "citeAs"),
-    "dcat.jsonld": (
-        *("dct:accessRights", "dct:provenance", "dct:publisher", "dct:type"),
-        *("dcat:contactPoint", "dcat:distribution", "dcat:theme", "dcatap:applicableLegislation"),
-        *("healthdcatap:hdab", "healthdcatap:healthCategory", "healthdcatap:minTypicalAge"),
-        *("healthdcatap:maxTypicalAge", "dpv:hasLegalBasis", "dpv:hasPurpose"),
-    ),
-    "registry.json": (
-        *("data_curators", "intended_use", "data_product_region", "publication_date"),
-        *("registry_authors", "data_domain", "actors", "post_processing", "justification"),
-    ),
-}
+RESOURCES = files(__package__)
+EMPTY = tomllib.loads((RESOURCES / "empty.toml").read_text(encoding="utf-8"))
 """Fields of each record that no document says; whoever publishes a record fills them in."""
+
+
+class _Statement(dict[str, str]):
+    """Texts of a statement by their titles; one that is missing is an error in one line."""
+
+    def __missing__(self, title: str) -> str:
+        raise ConfigError(
+            f"the statement says nothing under {title!r}, which a passport repeats; take the "
+            "document as its ledger committed it"
+        )
 
 
 def write_passport(path: Path, key: Path | None, out: Path) -> dict[str, Path]:
@@ -59,48 +64,61 @@ def write_passport(path: Path, key: Path | None, out: Path) -> dict[str, Path]:
     Raises
     ------
     ConfigError
-        The document has the name of a file of the passport.
+        When the document has the name of a file of the passport or one that is no text, or its
+        statement lacks what a passport must say.
+    OutputError
+        When a file cannot be read or written, or is there with other content.
     """
-    verdict, radii, *_ = verified(path, key)
-    content, name = path.read_bytes(), path.name
-    if name in {*EMPTY, "checker.html", "verify.py"}:
-        raise ConfigError(f"{path} has the name of a file of the passport; give it another name")
-    folder = make_folder(out)
-    facts = {**_facts(read_ours(json.loads(content))), "verdict": verdict, "radii": radii}
-    facts |= {"file": name, "size": len(content), "digest": hashlib.sha256(content).hexdigest()}
-    written = {"document": write_whole(folder / name, content)}
-    plain = templates().overlay(autoescape=False, finalize=None)
-    for record, empty in EMPTY.items():
-        text = plain.get_template(f"passport_{record}.j2").render(**facts, empty=empty)
-        lines = json.dumps(json.loads(text), indent=1, ensure_ascii=False)
-        written[record] = write_whole(folder / record, f"{lines}\n")
-    sheet = draw("passport_checker.html.j2", **facts)
-    script = files(__package__).joinpath("verify.py").read_text(encoding="utf-8")
-    script = script.replace("FORMS: Any = {}", f"FORMS: Any = {document_rules()!r}")
-    for name, text in (("checker.html", sheet), ("verify.py", script)):
-        written[name] = write_whole(folder / name, text)
-    return written
+    verdict, radii, content, document = verified(path, key)
+    name, script = path.name, (RESOURCES / "verify.py").read_text(encoding="utf-8")
+    if name.casefold() in {*EMPTY, "checker.html", "verify.py"} or not name.isprintable():
+        raise ConfigError(
+            f"{path} has the name of a file of the passport, or one that is no text; give it "
+            "another name"
+        )
+    with computed([path]):
+        facts = {**_facts(document, radii), "verdict": verdict, "radii": radii, "file": name}
+        facts |= {"size": len(content), "digest": hashlib.sha256(content).hexdigest()}
+        texts = {"checker.html": draw("passport_checker.html.j2", **facts, word=shlex.quote(name))}
+        plain = templates().overlay(autoescape=False, finalize=None)
+        for record, empty in EMPTY.items():
+            text = plain.get_template(f"passport_{record}.j2").render(**facts, empty=empty)
+            texts[record] = f"{json.dumps(json.loads(text), indent=1, ensure_ascii=False)}\n"
+    texts["verify.py"] = script.replace("FORMS: Any = {}", f"FORMS: Any = {document_rules()!r}")
+    written = {record: text.encode() for record, text in texts.items()}
+    paths = write_new(out, {name: content, **written})
+    return {"document": paths.pop(name), **paths}
 
 
-def _facts(document: Document) -> dict[str, Any]:
-    """Return what the document says and what follows from it, by the names of the templates."""
-    settings, signature = document.settings, document.signature
-    sizes = [getattr(row, "n_so_far", row.n) or 0 for row in document.classes]
-    total = (settings.total or 0) if settings.secret else sum(sizes)
-    promise, rows = settings.promise, document.classes
-    scales = (usual_difference(x.manifold, len(x.point)) for x in rows if x.point is not None)
+def _facts(document: Document, named: Container[str]) -> dict[str, Any]:
+    """Return what the document says and what follows from it, by the names of the templates.
+
+    `named` are the classes that have a mean.
+    """
+    settings, account, signature = document.settings, document.account, document.signature
+    rows, promise, safe = document.classes, settings.promise, settings.is_safe
+    sizes = {row.class_name: getattr(row, "n_so_far", row.n) or 0 for row in rows}
+    total = (settings.total or 0) if settings.secret else sum(sizes.values())
+    joint = document.joint.hospitals if isinstance(document, JointDocument) else ()
+    hospitals, means = [name for name, _ in joint], [row for row in rows if row.class_name in named]
+    scattered = (x for x in means if getattr(x, "observed", None) or getattr(x, "weighed", None))
+    scales = (usual_difference(x.manifold, len(x.point)) for x in means if x.point is not None)
+    spent = account and account.spent and budget_from(account.definition, account.spent)
     return {
-        "document": document,
-        "settings": settings,
-        "account": document.account,
-        "said": dict(document.statement),
-        "counts": dict(zip((row.class_name for row in document.classes), sizes, strict=True)),
+        **dict(document),
+        "said": _Statement((title, text) for title, text in document.statement if text.strip()),
+        "counts": sizes,
         "total": total,
+        "hospitals": hospitals,
+        "whose": listing(hospitals) or settings.population,
+        "scattered": [row.class_name for row in scattered],
+        "windows": sorted({part.nights for row in rows for part in getattr(row, "windows", ())}),
         "implied": equivalent(promise, None, total),
         "certified": convert(promise, ZCDP),
-        "success": best_test(promise, settings.is_safe),
+        "success": best_test(promise, safe),
+        "spent": spent and best_test(spent, safe),
         "ideal": best_test(promise, hardened=False),
         "usual": next(scales, None),
-        "protects": protects(promise, settings.is_safe),
+        "protects": protects(promise, safe),
         "fingerprint": signature and fingerprint(bytes.fromhex(signature.public_key)),
     }

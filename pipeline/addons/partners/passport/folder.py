@@ -29,7 +29,7 @@ from covdp.schema import Document
 
 RESOURCES = files(__package__)
 EMPTY = tomllib.loads((RESOURCES / "empty.toml").read_text(encoding="utf-8"))
-"""Fields of each record that no document says; whoever publishes a record fills them in."""
+"""Fields of each record that no document says; the publisher of a record fills them in."""
 
 
 class _Statement(dict[str, str]):

@@ -15,7 +15,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from covdp.arrays import FloatArray
-from covdp.errors import ConfigError, PrivacyError
+from covdp.errors import ConfigError, DomainError, PrivacyError
 from covdp.geometry import Manifold, Point, chart_of, find_manifold
 from covdp.mean.plan import STEP_NAMES, AdaptivePlan, Plan, SinglePlan, choose_plan
 from covdp.mean.public_model import Domain, default_prior
@@ -32,7 +32,7 @@ from covdp.mean.single import (
 )
 from covdp.mean.sums import Batches, parts_of
 from covdp.mechanisms.base import check_size
-from covdp.mechanisms.noise import FloatNoise, Noise
+from covdp.mechanisms.noise import CollectiveNoise, FloatNoise, Noise
 from covdp.privacy import Budget
 
 
@@ -311,7 +311,7 @@ def mean(
     Raises
     ------
     DomainError
-        As `admit`.
+        As `admit`, or when there are more records than `total`, unless the noise is collective.
     PrivacyError
         As `draw`.
 
@@ -335,6 +335,8 @@ def mean(
     space = _space(manifold, points)
     class_labels = read_labels(labels, total)
     records = admit(points, domain=domain, manifold=space, labels=class_labels)
+    if not isinstance(noise, CollectiveNoise):  # of which others state N, and would learn n
+        _check_total(records)
     prepared = prepare(records, choose_plan(plan, budget.name), rng=noise.rng)
     return draw(prepared, budget, noise=noise)[0]
 
@@ -464,12 +466,22 @@ def private_mean(
 
     class_labels = read_labels(labels, total)
     records = admit(parts_of(points).map(check), domain=domain, manifold=space, labels=class_labels)
+    _check_total(records)
     prepared = prepare(records, choose_plan(plan, budget.name), rng=noise.rng)
     release, distance = draw(prepared, budget, noise=noise)
     truth = _nonprivate(records, release, distance, space)
     n = None if class_labels.secret else records.n
     drawing = Drawing(budget, domain, prepared.plan, class_labels, n, hardened=noise.rng is None)
     return release._replace(drawing=drawing), truth
+
+
+def _check_total(records: Records) -> None:
+    """Raise `DomainError` where a class has more records than are stated of all classes."""
+    if records.n > records.labels.size(records.n):
+        raise DomainError(
+            "a class has more records than the total of all classes; total is the public number "
+            "of all of them together"
+        )
 
 
 def _nonprivate(

@@ -682,8 +682,7 @@ def admit(
     ------
     DomainError
         When the domain is that of another manifold or dimension, there is no record though the
-        number is public, or there are more than all classes have, or a record has the wrong shape
-        or is not finite.
+        number is public, or a record has the wrong shape or is not finite.
 
     Examples
     --------
@@ -696,11 +695,6 @@ def admit(
     Records(n=2, manifold='spd-log-euclidean')
     """
     records = Records(manifold, domain, parts_of(points), labels)
-    if records.n > labels.size(records.n):
-        raise DomainError(
-            "a class has more records than the total of all classes; total is the public number "
-            "of all of them together"
-        )
     if records.n < 1 and not labels.secret:
         raise DomainError(
             f"a mean needs one record or more, found {records.n}; leave out empty classes"

@@ -163,10 +163,7 @@ def withdraw(study: Path, /, *, ledger: LedgerAddress = None, output: Printing =
     from covdp.addons.partners.join import hospital
 
     terms, account, name = hospital.own_study(study, ledger)
-    mine = next(iter(hospital.approvals(account, terms.digest, name)), None)
-    if mine is None:
-        raise ConfigError(f"{name} has not approved {study}, so there is nothing to withdraw")
-    hospital.withdraw(account, mine)
+    hospital.withdraw(account, hospital.approved(account, terms.digest, name)[0])
     line = f" {name} has withdrawn from {terms.name}; its charge is given back"
     output.answer({"study": terms.digest, "hospital": name}, line)
 

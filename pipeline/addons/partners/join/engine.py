@@ -6,6 +6,8 @@ The job has no code: it names two classes of this file, which all have installed
 no module to call, no image and no budget: those are the hospital's own. A line asks for the answer
 of its turn until the relay has heard all hospitals. Asking again changes nothing, so a message that
 is lost is no fault, and no request is open while a hospital takes hours; it says that it is there.
+One that does not ends the job, and so does one that is there and says no words of its turn for half
+a day: before its first it may read its images over a night.
 
 What ends a job is one line: that of a `JointError`, which all hospitals may see, else that one of
 them cannot go on. Why stands in the log of that one, as it may tell of its images or account. In a
@@ -20,7 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import closing, redirect_stdout
 from functools import partial
 from io import StringIO
@@ -28,7 +30,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 from nvflare.apis.executor import Executor, FLContext, Shareable, Signal
 from nvflare.apis.impl.controller import Controller, Task
 from nvflare.fuel.flare_api.flare_api import new_secure_session
@@ -42,29 +43,34 @@ CLASSES = {"server": f"{__name__}.Relay", "client": f"{__name__}.Participant"}
 """Classes that a job names."""
 TOPIC, END = "covdp join", "covdp.txt"
 """Topic of messages; file of a job at the server, with the line that ended it or nothing."""
-PATIENCE, BEAT = 300.0, 5.0
-"""Seconds in which each hospital is heard, and is again."""
+PATIENCE, DEADLINE, BEAT = 300.0, 12 * 3600.0, 5.0
+"""Seconds in which each hospital is heard, says its words of a turn, and is heard again."""
 KEPT = "it cannot go on, and its own log says why"
 """Words for what only this hospital may see: of its images, files and account."""
 STOPPED = "nothing more is opened: start the job anew when all are there"
 
 
 class Relay(Controller):  # type: ignore[misc]
-    """Server of a job: it waits for all hospitals in each turn, relays and adds.
+    """Server of a job: it waits for all hospitals in each turn, and relays.
 
     Parameters
     ----------
     hospitals : list of str
         Names of all.
-    patience : float
-        Seconds in which each is heard.
+
+    Attributes
+    ----------
+    patience, deadline : float
+        Seconds in which each is heard, and in which each says its words of a turn, or ends.
     """
 
-    def __init__(self, hospitals: list[str], patience: float = PATIENCE) -> None:
+    patience, deadline = PATIENCE, DEADLINE
+
+    def __init__(self, hospitals: list[str]) -> None:
         super().__init__()
-        self.hospitals, self.patience, self.fault = hospitals, patience, ""
-        self.said, self.answers = dict[str, Mapping[str, Any]](), dict[Any, Any]()
-        self.heard, self.lock = dict[str, float](), threading.Lock()
+        self.hospitals, self.fault, self.lock = hospitals, "", threading.Lock()
+        self.heard, self.answered = dict[str, float](), 0.0
+        self.said, self.answers = dict[str, tuple[str, Any]](), dict[str, Any]()
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Begin to hear.
@@ -74,7 +80,8 @@ class Relay(Controller):  # type: ignore[misc]
         fl_ctx : FLContext
             Context of NVFlare.
         """
-        self.heard = dict.fromkeys(self.hospitals, time.monotonic())
+        self.answered = time.monotonic()
+        self.heard = dict.fromkeys(self.hospitals, self.answered)
         fl_ctx.get_engine().register_aux_message_handler(TOPIC, self.hear)
 
     def stop_controller(self, fl_ctx: FLContext) -> None:
@@ -100,10 +107,10 @@ class Relay(Controller):  # type: ignore[misc]
         self.broadcast(task, fl_ctx, self.hospitals, len(self.hospitals))
         while task.completion_status is None and not self.fault:
             time.sleep(0.1)
-            since = time.monotonic() - self.patience
-            lost = [f"{name} is not heard" for name, when in self.heard.items() if when < since]
-            if lost or abort_signal.triggered:
-                self.fault = f"{[*lost, 'ended by hand, or as a site failed'][0]}; {STOPPED}"
+            if silent := self.silent():
+                self.fault = f"{', '.join(silent)} did not answer; {STOPPED}"
+            elif abort_signal.triggered:
+                self.fault = f"ended by hand, or as a site failed; {STOPPED}"
         folder = fl_ctx.get_engine().get_workspace().get_run_dir(fl_ctx.get_job_id())
         Path(folder, END).write_text(self.fault, encoding="utf-8")
         if self.fault:
@@ -120,41 +127,44 @@ class Relay(Controller):  # type: ignore[misc]
             Context of NVFlare.
         """
         broken = f"{client_task.client.name} could not take part; {STOPPED}"
-        self.fault = self.fault or client_task.result.get("fault", broken)
+        with self.lock:
+            self.heard.pop(client_task.client.name, None)
+            self.fault = self.fault or client_task.result.get("fault", broken)
+
+    def silent(self) -> list[str]:
+        """Return the hospitals that are not heard, or do not say their words of a turn."""
+        now = time.monotonic()
+        with self.lock:
+            lost = {name for name, when in self.heard.items() if now > when + self.patience}
+            if now > self.answered + self.deadline:
+                lost |= {*(self.hospitals if self.said else self.heard)} - self.said.keys()
+            return sorted(lost)
 
     def hear(self, topic: str, request: Mapping[str, Any], fl_ctx: FLContext) -> Shareable:
-        """Return the answer of a turn once all hospitals have said their words, and the fault.
+        """Return the words of all hospitals in a turn once all have said theirs, and the fault.
 
         Parameters
         ----------
         topic : str
             Ours.
         request : mapping
-            Way, kind and content; empty from a hospital that is at work.
+            Kind and content; empty from a hospital that is at work.
         fl_ctx : FLContext
             Context of NVFlare, which knows who asks.
         """
-        name, kind = fl_ctx.get_peer_context().get_identity_name(), request.get("kind")
+        name, kind = fl_ctx.get_peer_context().get_identity_name(), str(request.get("kind", ""))
         with self.lock:
+            if name not in self.heard:  # a stranger, or one that has ended
+                return Shareable()
             self.heard[name] = time.monotonic()
             if kind and kind not in self.answers and not self.fault:
-                self.said[name] = request
-                if len(self.said) == len(self.hospitals):
-                    try:
-                        self.answers[kind] = {"answer": self._answer()}
-                    except (KeyError, TypeError, ValueError):
-                        self.fault = f"what hospitals said does not fit together; {STOPPED}"
-                    self.said = {}
-            return Shareable({"fault": self.fault, **self.answers.get(kind, {})})
-
-    def _answer(self) -> Any:
-        """Return what all have said in a turn, or its sum; raise `ValueError` where they differ."""
-        said = {name: self.said[name]["content"] for name in self.hospitals}
-        ((way, _),) = {(each["way"], each["kind"]) for each in self.said.values()}
-        if way == "gather":
-            return said
-        words = [np.frombuffer(each, "<u8") for each in said.values()]
-        return np.stack(words).sum(axis=0, dtype="<u8").tobytes()
+                self.said[name] = kind, request.get("content")
+                if {turn for turn, _ in self.said.values()} != {kind}:
+                    self.fault = f"what hospitals said does not fit together; {STOPPED}"
+                elif len(self.said) == len(self.hospitals):
+                    self.answers[kind] = {x: words for x, (_, words) in self.said.items()}
+                    self.said, self.answered = {}, time.monotonic()
+            return Shareable({"fault": self.fault, "answer": self.answers.get(kind)})
 
 
 class Participant(Executor):  # type: ignore[misc]
@@ -164,23 +174,26 @@ class Participant(Executor):  # type: ignore[misc]
     ----------
     study : str
         Digest of the terms.
+
+    Attributes
+    ----------
+    beat : float
+        Seconds after which it is heard again.
     """
 
-    take_part = staticmethod(hospital.take_part)
+    take_part, beat = staticmethod(hospital.take_part), BEAT
 
     def __init__(self, study: str) -> None:
         super().__init__()
         self.study = study
 
-    def say(self, ask: Callable[..., Any], way: str, kind: str, content: bytes) -> Any:
-        """Return the answer of a turn, once all have said their words: the `Exchange` of a study.
+    def say(self, ask: Callable[..., Any], kind: str, content: bytes) -> Any:
+        """Return the words of all hospitals in a turn: the `Exchange` of a study.
 
         Parameters
         ----------
         ask : callable
             Function that sends words and returns the reply.
-        way : {"gather", "total"}
-            Way of the turn.
         kind : str
             Name of the turn.
         content : bytes
@@ -192,7 +205,7 @@ class Participant(Executor):  # type: ignore[misc]
             With the line that ended the job.
         """
         pause = 0.02
-        while "answer" not in (reply := ask(way=way, kind=kind, content=content)):
+        while not (reply := ask(kind=kind, content=content)).get("answer"):
             if fault := reply.get("fault"):
                 raise JointError(fault)
             time.sleep(pause)
@@ -223,10 +236,19 @@ class Participant(Executor):  # type: ignore[misc]
             replies = engine.send_aux_request(["server"], TOPIC, Shareable(words), 10.0, fl_ctx)
             return replies.get("server") or {}
 
-        with ThreadPoolExecutor(1) as pool:
-            work = pool.submit(self.take_part, self.study, name, partial(self.say, ask))
-            while not wait([work], BEAT).done:
-                ask()
+        work = Future[Path]()
+
+        def take_part() -> None:
+            try:
+                work.set_result(self.take_part(self.study, name, partial(self.say, ask)))
+            except BaseException as error:
+                work.set_exception(error)
+
+        threading.Thread(target=take_part, daemon=True).start()  # one that hangs ends with the job
+        while not wait([work], self.beat).done:
+            if abort.triggered:
+                return Shareable({"fault": STOPPED})
+            ask()
         if not (error := work.exception()):
             return Shareable({"fault": ""})
         why = one_line(error) if isinstance(error, CovdpError) else type(error).__name__

@@ -23,7 +23,7 @@ from pydantic import Field
 from covdp.addons.partners.join.account import seal_share
 from covdp.addons.partners.join.journal import StudyJournal
 from covdp.addons.partners.join.schema import JointDocument, JointPart
-from covdp.addons.partners.join.shares import MOST_RECORDS, JointError
+from covdp.addons.partners.join.shares import MOST_RECORDS, JointError, check_room
 from covdp.addons.partners.join.site import START_ANEW, Exchange, Site
 from covdp.addons.partners.join.study import Study, read_study
 from covdp.arrays import UNCHECKED
@@ -187,14 +187,16 @@ def approve(
         When the account cannot pay, or these terms were approved with other images.
     """
     with _opened(study, hospital, config, ledger, out) as (_, public, images, pinned):
+        check_room(public.total or 0, 0.0)
         paid = charge(public.config, ledger, images, **pinned, once=study.name)
-    path = approval_path(ledger, study.digest, hospital)
-    places: dict[str, Any] = {"path": path, "config": config.resolve(), "out": out.resolve()}
-    mine = Approval(study=study, hospital=hospital, pinned=pinned, identity=paid.identity, **places)
-    for before in approvals(ledger, study.digest, hospital):
-        if before.identity == mine.identity:  # not of a charge that was given back
-            mine.entries.update(before.entries)
-    mine.save()
+        path = approval_path(ledger, study.digest, hospital)
+        places: dict[str, Any] = {"path": path, "config": config.resolve(), "out": out.resolve()}
+        known = {"hospital": hospital, "pinned": pinned, "identity": paid.identity}
+        mine = Approval(study=study, **known, **places)
+        for before in approvals(ledger, study.digest, hospital):
+            if before.identity == mine.identity:  # not of a charge that was given back
+                mine.entries.update(before.entries)
+        mine.save()
     return mine, public.total or 0, paid.number > ledger.rows
 
 
@@ -338,18 +340,40 @@ def take_part(study: str, hospital: str, exchange: Exchange) -> Path:
         One line: what stands against it. Nothing more was sent.
     """
     ledger = open_ledger(ledger_address())
-    mine = next(iter(approvals(ledger, study, hospital)), None)
-    if mine is None or mine.study.digest != study or not (paid := mine.standing(ledger)[0]):
-        raise LedgerError(
-            f"{hospital} has not approved the study {study[:12]} in {ledger.database.place}, or "
-            "has withdrawn it; `covdp join approve STUDY.toml --config FILE` does"
-        )
+    mine = approved(ledger, study, hospital)[0]
     with _opened(mine.study, hospital, mine.config, ledger, mine.out) as opened:
-        work = partial(_release, mine, opened, paid, ledger, exchange)
+        standing = approved(ledger, study, hospital)  # as whoever took part before has left it
+        work = partial(_release, *standing, opened, ledger, exchange)
         content = redact_errors(work, draw_error(), public=(*PUBLIC, JointError))
     document = write_document(content, mine.out)
     publish(document, mine.out)
     return document
+
+
+def approved(ledger: Ledger, study: str, hospital: str) -> tuple[Approval, Paid]:
+    """Return the approval of a study, and its charge.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger of the hospital.
+    study : str
+        Digest of the terms.
+    hospital : str
+        Name of the hospital.
+
+    Raises
+    ------
+    LedgerError
+        When it is not approved, or its charge was given back.
+    """
+    for mine in approvals(ledger, study, hospital):
+        if mine.study.digest == study and (paid := mine.standing(ledger)[0]):
+            return mine, paid
+    raise LedgerError(
+        f"{hospital} has not approved the study {study[:12]} in {ledger.database.place}, or "
+        "has withdrawn it; `covdp join approve STUDY.toml --config FILE` does"
+    )
 
 
 @contextmanager
@@ -378,7 +402,7 @@ def _opened(study: Study, name: str, config: Path, ledger: Ledger, out: Path) ->
         yield stored, public, images, pinned
 
 
-def _release(mine: Approval, opened: Opened, paid: Paid, ledger: Ledger, way: Exchange) -> bytes:
+def _release(mine: Approval, paid: Paid, opened: Opened, ledger: Ledger, way: Exchange) -> bytes:
     """Return the committed document of the release, made in step with all others."""
     study, name, (stored, public, *_) = mine.study, mine.hospital, opened
     seal = partial(seal_share, ledger, mine.identity)

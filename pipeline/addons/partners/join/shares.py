@@ -14,12 +14,14 @@ Theorem 1), so the total is ρ-zCDP with
 for d whole numbers that a record moves by Δ at most, all in steps (their Proposition 13). With
 s ≥ 2³⁰ it is τ < 10·k·exp(−10¹⁹), far below what doubles hold; ¼·τ·d counts as the least of them.
 
-**Sensitivity.** Δ of a step is that of ``mean/sensitivity.py``, where one rounding of each data set
-is counted: here each hospital rounds its own sum once, by at most u times its number of records,
-and these numbers add up to N. Products of records have more digits than a step: they are rounded
-to steps, in the one hospital whose record is replaced by at most half a step in each of d numbers,
-on each of the two data sets. A record that changes its class touches the sums of two. So Δ grows by
-√(2·d)·2⁻⁴⁰ at most. σ is raised in the same ratio, so that the budget is what the terms say.
+**Sensitivity.** Δ of a step is that of ``mean/sensitivity.py``. There one rounding of each data set
+is counted, by at most u times N; but others state N, and may lie. The one hospital whose record is
+replaced rounds its own sum, of at most 2²² records: Δ grows by 2⁻³⁰, whatever N is. So a hospital
+need not refuse an N below what it has, and no N tells how many records it has. Products of records
+have more digits than a step: they are rounded to steps, in that hospital by at most half a step in
+each of d numbers, on each of the two data sets. A record that changes its class touches the sums of
+two. So Δ grows by √(2·d)·2⁻⁴⁰ at most. σ is raised in the same ratio, so the budget is what the
+terms say.
 
 **Its law.** The noise that t hospitals do not know is within d/(24·k·s²) in total variation of real
 noise that is rounded to steps (``mechanisms/noise.py``), below d·2⁻⁶⁴ for s ≥ 2³⁰. So it keeps
@@ -32,7 +34,7 @@ attacker who knows k > t of them is left √((m − k)/(m − t)) of that noise.
 
 **Lies.** Whatever was opened before, and whatever parameters the leading hospital sends, a record
 moves the sums of a step by at most Δ (`covdp.mean.clip.fault_of`), and composition is adaptive: a
-server that tells other totals chooses other functions of the same bounded vectors. N is signed by
+hospital that tells other words chooses other functions of the same bounded vectors. N is signed by
 all and stays the same in all attempts, so each has the same σ and shares of the budget. A share is
 drawn once a step, and the ledger knows it before it leaves (``account.py``). What a liar can do is
 spoil the result, or end the study.
@@ -55,6 +57,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covdp.arrays import FloatArray
+from covdp.descriptors.bounds import ROUNDOFF
 from covdp.errors import ConfigError, PrivacyError
 from covdp.mean.sums import PER_UNIT
 from covdp.mechanisms.noise import NoisyVector, integer_gaussian
@@ -214,7 +217,7 @@ def share_of(
     JointError
         When the noise is so small that sums of discrete Gaussians are not Gaussian enough.
     """
-    moved = sensitivity + math.sqrt(2.0 * dim) / PER_UNIT
+    moved = sensitivity + math.sqrt(2.0 * dim) / PER_UNIT + 2.0 * MOST_RECORDS * ROUNDOFF
     scale = sigma * PER_UNIT / math.sqrt(hospitals) * (moved / sensitivity) * (1.0 + 1e-12)
     if not LEAST_SCALE <= scale < 2.0**62:
         raise JointError(

@@ -2,17 +2,20 @@
 
     hello: nonce, keys ─► transcript, signed by all ─► N ─► steps ─► digest, compared by all
 
-Nothing of the images leaves before all have signed one transcript, which holds the terms, the job,
-and each hospital's nonce and keys. The first hospital of the terms leads: the parameters of a step
-are its own, since doubles of other machines may differ in their last bits. Each checks that what
-it is sent keeps its vectors inside their proven norm. After a break it has them anew, of the same
-totals; a share that was drawn stays as it was. What a server or a hospital says falsely spoils the
+Nothing of the images leaves before all have signed one transcript, which holds the terms, and each
+hospital's nonce and keys. The first hospital of the terms leads: the parameters of a step are its
+own, since doubles of other machines may differ in their last bits. Each checks that what it is sent
+keeps its vectors inside their proven norm. After a break all steps are said again: a share that was
+drawn stays as it was, and so does each total. What a server or a hospital says falsely spoils the
 result, and not the promise.
 
 Masks are words that each two hospitals know alone, and that cancel in the total of all: X25519
 between each two, with new keys in each attempt; HKDF over the transcript that all have signed, the
-step and the pair; ChaCha20; added in words mod 2⁶⁴. All of it is `cryptography`'s. A server sees
-uniform words, and their total.
+step and the pair; ChaCha20; added in words mod 2⁶⁴. All of it is `cryptography`'s. Masked words are
+uniform, whoever sees them, but for their total. Each hospital signs its own and adds up all, so a
+server cannot state another total.
+
+No refusal here depends on images, labels or their number: all is decided by what others have said.
 """
 
 import hashlib
@@ -25,8 +28,7 @@ import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
@@ -42,10 +44,8 @@ START_ANEW = "nothing more is sent: ask who runs the server, and start the job a
 """End of each refusal."""
 
 
-Exchange: TypeAlias = Callable[[str, str, bytes], Any]
-"""Way through a server: function of the way, the name of a turn and this hospital's words. It waits
-for all, and returns what each says where the way is "gather", else the sum of all words mod 2⁶⁴.
-"""
+Exchange: TypeAlias = Callable[[str, bytes], Any]
+"""Way through a server: function of a turn and one's own words; it returns the words of all."""
 
 
 @dataclass
@@ -67,16 +67,13 @@ class Site:
     seal : callable
         Function of a step and the digest of its share: it has the ledger know them before the
         share leaves, and raises where the ledger knows another.
-    resumed : int
-        Number of steps that all hospitals have opened before.
     hello : mapping of str to bytes
-        Beginning of this attempt, five times 32 bytes of each hospital: its public key, of the
-        fingerprint that the terms have; its public key of this attempt; digest of the terms; nonce;
-        number of steps that it has opened before.
+        Beginning of this attempt, four times 32 bytes of each hospital: its public key, of the
+        fingerprint that the terms have; its public key of this attempt; digest of the terms; nonce.
     transcript : bytes
         Digest of all that was said before the first word.
-    private : X25519PrivateKey
-        Key of this attempt.
+    shared : dict of str to bytes
+        Secret of this attempt that each other hospital has, too.
     used : dict of int to bytes
         Sums that had the masks of a step.
     """
@@ -87,10 +84,9 @@ class Site:
     exchange: Exchange
     journal: StudyJournal
     seal: Callable[[int, str], None]
-    resumed: int = 0
     hello: Mapping[str, bytes] = field(default_factory=dict)
     transcript: bytes = b""
-    private: X25519PrivateKey = field(default_factory=X25519PrivateKey.generate, repr=False)
+    shared: dict[str, bytes] = field(default_factory=dict, repr=False)
     used: dict[int, bytes] = field(default_factory=dict, repr=False)
 
     @property
@@ -106,12 +102,11 @@ class Site:
         JointError
             When a hospital is missing or another is there, or a key or a signature is another's.
         """
-        public = (key.public_key().public_bytes_raw() for key in (self.identity, self.private))
-        mine, steps = bytes.fromhex(self.study.digest), len(self.journal.opened).to_bytes(32, "big")
-        own = b"".join([*public, mine, secrets.token_bytes(32), steps])
-        said = self.hello = self._from_all("hello", own)
+        private, mine = X25519PrivateKey.generate(), bytes.fromhex(self.study.digest)
+        public = (key.public_key().public_bytes_raw() for key in (self.identity, private))
+        said = self._from_all("hello", b"".join([*public, mine, secrets.token_bytes(32)]))
         for name, words in said.items():
-            if len(words) != 160:
+            if len(words) != 128:
                 raise JointError(f"{name} did not say who it is; {START_ANEW}")
             if words[64:96] != mine:
                 raise JointError(f"{name} has approved other terms; compare them letter by letter")
@@ -119,10 +114,14 @@ class Site:
                 raise JointError(
                     f"the key of {name} is not that of the terms, but {found}; ask by telephone"
                 )
+            try:
+                key = X25519PublicKey.from_public_bytes(words[32:64])
+                self.shared[name] = private.exchange(key)
+            except ValueError:
+                raise JointError(f"the masks of {name} have no key; {START_ANEW}") from None
         content = b"".join(name.encode() + b"\0" + said[name] for name in sorted(said))
-        self.transcript = hashlib.sha256(content).digest()
+        self.hello, self.transcript = said, hashlib.sha256(content).digest()
         self.signed("transcript", b"")
-        self.resumed = min(int.from_bytes(words[128:], "big") for words in said.values())
 
     def signed(self, kind: str, content: bytes) -> dict[str, bytes]:
         """Return what each hospital says in a turn, with its signature checked.
@@ -164,11 +163,11 @@ class Site:
         JointError
             When there are more than fit.
         """
-        total = int.from_bytes(self._total("count", 0, np.array([n], "<u8")), "little")
-        if not n <= total <= MOST_RECORDS:
+        total = int(self._total("count", 0, np.array([n], np.uint64))[0])
+        if not 0 < total <= MOST_RECORDS:
             raise JointError(
-                f"the server says that all hospitals have {total:,} records; at most "
-                f"{MOST_RECORDS:,} take part, and no fewer than one has: {START_ANEW}"
+                f"all hospitals say that they have {total:,} records together, and at most "
+                f"{MOST_RECORDS:,} take part; {START_ANEW}"
             )
         content = total.to_bytes(8, "big")
         said = {*self.signed("total", content).values()}
@@ -186,15 +185,14 @@ class Site:
         share : Share
             Sums of this hospital, which get their noise where it has none yet.
         """
-        if step > self.resumed:
-            if (drawn := self.journal.entries.get(f"share {step}")) is None:
-                drawn = share.draw().astype("<u8").tobytes()
-                self.journal.write(f"share {step}", drawn)
-            self.seal(step, hashlib.sha256(drawn).hexdigest())
-            content = self._total(f"step {step}", step, np.frombuffer(drawn, "<u8"))
-            if self.journal.write(f"opened {step}", content) != content:
-                raise JointError(f"step {step} was opened before with another total; {START_ANEW}")
-        return np.frombuffer(self.journal.entries[f"opened {step}"], "<u8").astype(np.uint64)
+        if (drawn := self.journal.entries.get(f"share {step}")) is None:
+            drawn = self.journal.write(f"share {step}", share.draw().astype("<u8").tobytes())
+        self.seal(step, hashlib.sha256(drawn).hexdigest())
+        total = self._total(f"step {step}", step, np.frombuffer(drawn, "<u8"))
+        content = total.astype("<u8").tobytes()
+        if self.journal.write(f"opened {step}", content) != content:
+            raise JointError(f"step {step} was opened before with another total; {START_ANEW}")
+        return total
 
     def agreed(self, step: int, parameters: Mapping[str, NDArray[Any]]) -> Mapping[str, Any]:
         """Return the parameters of a step as the leading hospital has them.
@@ -212,8 +210,11 @@ class Site:
             When they are none that keep vectors inside their norm.
         """
         lead = self.study.hospitals[0]
-        own = _packed(parameters) if self.name == lead else b""
-        found = _unpacked(self.signed(f"parameters {step}", own)[lead], parameters)
+        form = np.dtype([(key, "<f8", x.shape) for key, x in parameters.items()])
+        own = b"".join(x.astype("<f8").tobytes() for x in parameters.values())
+        said = self.signed(f"parameters {step}", own if self.name == lead else b"")[lead]
+        rows = np.frombuffer(said, form) if len(said) == form.itemsize else ()
+        found = {key: row[key].astype(np.float64) for row in rows for key in parameters}
         if fault := fault_of(found, parameters):
             raise JointError(f"{lead} sent parameters {fault}; {START_ANEW}")
         return found
@@ -258,49 +259,37 @@ class Site:
         """
         if self.used.setdefault(step, words.tobytes()) != words.tobytes():
             raise PrivacyError("a mask is put on one sum only, found another; begin a new attempt")
-        for name in sorted(self.hello.keys() - {self.name}):
-            key = X25519PublicKey.from_public_bytes(self.hello[name][32:64])
-            shared = self.private.exchange(key)
+        for name in sorted(self.shared.keys() - {self.name}):
             pair = "\0".join([str(step), *sorted((self.name, name))]).encode()
-            secret = HKDF(SHA256(), 32, self.transcript, b"covdp join\0" + pair).derive(shared)
-            stream = Cipher(ChaCha20(secret, bytes(16)), None).encryptor()
+            secret = HKDF(SHA256(), 32, self.transcript, b"covdp join\0" + pair).derive(
+                self.shared[name]
+            )
+            stream = Cipher(algorithms.ChaCha20(secret, bytes(16)), None).encryptor()
             mask = np.frombuffer(stream.update(bytes(words.nbytes)), "<u8")
             words = words + mask if self.name < name else words - mask
         return words
 
-    def _total(self, kind: str, step: int, words: Words) -> bytes:
-        """Return the sum of the words of all hospitals, which go out masked."""
-        masked = self.masked(step, words).astype("<u8").tobytes()
-        content = bytes(self.exchange("total", kind, masked))
-        if len(content) != 8 * len(words):
-            raise JointError(f"the total of {kind} is damaged; {START_ANEW}")
-        return content
+    def _total(self, kind: str, step: int, words: Words) -> Words:
+        """Return the sum of the words of all hospitals, which go out masked and signed."""
+        said = self.signed(kind, self.masked(step, words).astype("<u8").tobytes())
+        for name, content in said.items():
+            if len(content) != 8 * len(words):
+                raise JointError(f"the words of {name} in {kind} are damaged; {START_ANEW}")
+        parts = [np.frombuffer(content, "<u8") for content in said.values()]
+        return np.asarray(np.sum(parts, axis=0, dtype=np.uint64))
 
     def _from_all(self, kind: str, content: bytes) -> Mapping[str, bytes]:
         """Return what all hospitals of the terms say, and nobody else."""
-        said: Mapping[str, bytes] = self.exchange("gather", kind, content)
-        if said.keys() != {*self.study.hospitals} or said[self.name] != content:
+        said, names = self.exchange(kind, content), self.study.hospitals
+        right = isinstance(said, dict) and said.keys() == {*names} and said[self.name] == content
+        if not right or {*map(type, said.values())} != {bytes}:
             raise JointError(
-                f"{', '.join(said)} took part, and {', '.join(self.study.hospitals)} are to: "
+                f"{', '.join(names)} are to take part, each by its own words, and nobody else; "
                 f"{START_ANEW}"
             )
-        return said
+        return dict(said)
 
     def _message(self, kind: str, name: str, content: bytes) -> bytes:
         """Return the bytes that a hospital signs; its transcript holds the terms."""
         parts = (b"covdp join", kind.encode(), name.encode(), self.transcript, content)
         return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
-
-
-def _packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return arrays of numbers or truth values as bytes."""
-    return np.concatenate([x.ravel() for x in arrays.values()]).astype("<f8").tobytes()
-
-
-def _unpacked(content: bytes, like: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return arrays like others that `_packed` wrote; none of other bytes."""
-    form = np.dtype([(name, "<f8", x.shape) for name, x in like.items()])
-    if len(content) != form.itemsize:
-        return {}
-    row = np.frombuffer(content, form)[0]
-    return {name: row[name].astype(x.dtype) for name, x in like.items()}

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from covdp.addons.partners.join.journal import StudyJournal
@@ -18,7 +17,7 @@ from covdp.ledger.keys import fingerprint
 
 @dataclass
 class Hub:
-    """A server: it waits for all, relays and adds, and keeps what it saw.
+    """A server: it waits for all, relays, and keeps what it saw.
 
     `lie` may change what one hospital is told: given the turn, the hospital and the answer.
     """
@@ -55,13 +54,9 @@ class Line:
     hub: Hub
     name: str
 
-    def __call__(self, way: str, kind: str, content: bytes) -> Any:
-        """Return what each hospital says, or the sum of the words of all."""
-        said: Any = self.hub.turn(kind, self.name, content)
-        if way == "total":
-            words = [np.frombuffer(each, "<u8") for each in said.values()]
-            said = np.sum(words, axis=0, dtype=np.uint64).astype("<u8").tobytes()
-        return self.hub.lie(kind, self.name, said)
+    def __call__(self, kind: str, content: bytes) -> Any:
+        """Return what each hospital says."""
+        return self.hub.lie(kind, self.name, self.hub.turn(kind, self.name, content))
 
 
 def keys_of(names: Sequence[str]) -> dict[str, Ed25519PrivateKey]:

@@ -5,6 +5,9 @@ No test here draws a conclusion from noise; all hospitals stand in one process.
 
 import itertools
 import json
+import sys
+import threading
+import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -48,6 +51,7 @@ from tests.addons.partners.join.wards import (
     run_here,
     write_hospitals,
 )
+from tests.tools.patience import until
 
 TURNS = 5 + 2 * len(STEP_NAMES) * len(CLASSES)
 """Turns of an attempt: hello, transcript, count, total, two a step, end."""
@@ -223,12 +227,12 @@ class Dying(Line):
         super().__init__(hub, name)
         self.turns, self.last, self.answered = 0, turn, answered
 
-    def __call__(self, way: str, kind: str, content: bytes) -> Any:
+    def __call__(self, kind: str, content: bytes) -> Any:
         """Return what all say, or break."""
         self.turns += 1
         if self.turns - 1 == self.last and not self.answered:
             raise Killed
-        answer = super().__call__(way, kind, content)
+        answer = super().__call__(kind, content)
         if self.turns - 1 == self.last:
             raise Killed
         return answer
@@ -260,7 +264,42 @@ def test_a_journal_that_the_ledger_knows_better_ends_the_study(
     found = run_all(study.digest, hub=hub)
     assert isinstance(found["south"], LedgerError)
     assert "noise is never drawn again" in str(found["south"])
-    assert not any(kind.startswith("step") for kind, _ in hub.seen)
+    said = {kind for kind, _ in hub.seen if kind.startswith("step")}
+    assert said == ({"step 1"} if ending == "older" else set())  # of which it has the share
+    assert spent(place[1]) == ONCE
+
+
+def test_two_jobs_of_a_study_come_one_after_the_other(place: tuple[Path, Ledger]) -> None:
+    """The second has begun before the first draws, and goes on from where that was killed."""
+    study, second, found = approved(place), Hub(NAMES), dict[str, Any]()
+
+    def take_part_again() -> None:
+        found.update(run_all(study.digest, ["south"], hub=second))
+
+    waiting = threading.Thread(target=take_part_again)
+
+    def waits() -> bool:
+        stacks = map(traceback.extract_stack, sys._current_frames().values())
+        return any("filelock" in frame.filename for frame in itertools.chain(*stacks))
+
+    def begin(turn: str, name: str, said: Any) -> Any:
+        if turn == "total" and not waiting.ident:
+            waiting.start()
+            until(waits)
+        return said
+
+    run_all(
+        study.digest,
+        hub=Hub(NAMES, begin),
+        line=lambda hub, name: Dying(hub, name, 8 if name == "south" else -1, answered=False),
+    )
+    kept = shares_of(place, study, "south")
+    assert len(kept) == 2
+    found.update(run_all(study.digest, ("north", "west"), hub=second))
+    waiting.join()
+    documents = [json.loads(found[name].read_bytes()) for name in NAMES]
+    assert len({json.dumps(one["classes"], sort_keys=True) for one in documents}) == 1
+    assert shares_of(place, study, "south")[:2] == kept
     assert spent(place[1]) == ONCE
 
 
@@ -614,4 +653,4 @@ def test_a_hospital_approves_runs_and_withdraws(
     assert main(["join", "withdraw", str(study)]) == 0
     assert spent(books["north"]) == {"north": []}
     assert main(["join", "withdraw", str(study)]) == 2
-    assert "nothing to withdraw" in capsys.readouterr().err
+    assert "north has not approved the study" in capsys.readouterr().err

@@ -225,17 +225,18 @@ def take_turns(
     *,
     relay: engine.Relay | None = None,
     ended: Signal | None = None,
+    hanging: int = 0,
 ) -> dict[str, str]:
-    """Return the line that each hospital ended with, and the server's."""
+    """Return the line that each hospital ended with, and the server's; some end as it does."""
     relay = relay or engine.Relay([*NAMES])
     relay.start_controller(Wire(relay, "server", folder))
-    panics, ends = list[str](), dict[str, str]()
+    panics, ends, aborted = list[str](), dict[str, str](), Signal()
 
     def broadcast(task: Any, *_: object) -> None:
         def run(name: str) -> None:
             site = engine.Participant("study")
-            site.take_part = lambda _, *part: work(*part)  # type: ignore
-            result = site.execute("take part", None, Wire(relay, name, folder), Signal())
+            site.take_part, site.beat = lambda _, *part: work(*part), 0.1  # type: ignore
+            result = site.execute("take part", None, Wire(relay, name, folder), aborted)
             ends[name] = result["fault"]
             relay.end(SimpleNamespace(result=result, client=SimpleNamespace(name=name)), None)
             if len(ends) == len(NAMES):
@@ -247,46 +248,35 @@ def take_turns(
     relay.broadcast = broadcast
     relay.system_panic = lambda fault, _: panics.append(fault)
     relay.control_flow(ended or Signal(), Wire(relay, "server", folder))
+    until(lambda: len(ends) == len(NAMES) - hanging)
+    aborted.trigger(True)
     until(lambda: len(ends) == len(NAMES))
     ends["server"] = (folder / engine.END).read_text()
     assert panics == [ends["server"]] * bool(ends["server"])
     return ends
 
 
-def test_turns_are_relayed_and_added_though_messages_are_lost(tmp_path: Path) -> None:
-    """A third of them; words wrap at 2⁶⁴, and each hospital hears all."""
-    heard = dict[str, list[Any]]()
+def test_turns_are_relayed_though_messages_are_lost(tmp_path: Path) -> None:
+    """A third of them; each hospital hears all, and a stranger nothing."""
+    heard, relay = dict[str, list[Any]](), engine.Relay([*NAMES])
 
     def work(name: str, line: Exchange) -> None:
-        own = 2**63 + NAMES.index(name)
-        said = line("gather", "hello", name.encode())
-        heard[name] = [said, line("total", "count", own.to_bytes(8, "little") * 2)]
+        words = {"kind": "hello", "content": b"x"}
+        reply = relay.hear(engine.TOPIC, words, Wire(relay, "stranger", tmp_path))
+        assert "answer" not in reply
+        heard[name] = [line("hello", name.encode()), line("count", name.encode() * 9)]
 
-    assert set(take_turns(work, tmp_path).values()) == {""}
-    total = (3 * 2**63 + 3) % 2**64
-    said = {name: name.encode() for name in NAMES}
-    assert list(heard.values()) == [[said, total.to_bytes(8, "little") * 2]] * 3
+    assert set(take_turns(work, tmp_path, relay=relay).values()) == {""}
+    assert list(heard.values()) == [[{x: x.encode() * n for x in NAMES} for n in (1, 9)]] * 3
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        lambda line: line("total", "count", bytes(8)),
-        lambda line: line("total", "count", bytes(15)),
-        lambda line: line("total", "count", "words"),
-        lambda line: line("total", "step 1", bytes(16)),
-        lambda line: line("gather", "count", bytes(16)),
-        lambda line: line("total", "count", None),
-    ],
-    ids=["short", "cut", "text", "turn", "way", "nothing"],
-)
-def test_words_that_do_not_fit_open_nothing(fault: Any, tmp_path: Path) -> None:
+def test_hospitals_at_two_turns_hear_nothing(tmp_path: Path) -> None:
     """No hospital is given an answer; all end, with one line."""
     answers = list[object]()
 
     def work(name: str, line: Exchange) -> None:
-        line("gather", "hello", b"")
-        answers.append(fault(line) if name == "south" else line("total", "count", bytes(16)))
+        line("hello", b"")
+        answers.append(line("step 1" if name == "south" else "count", bytes(16)))
 
     ends = take_turns(work, tmp_path)
     assert "does not fit together" in ends["server"]
@@ -310,36 +300,56 @@ def test_a_fault_of_one_hospital_ends_all_with_its_line(
     """Whether the others wait or have done their part."""
 
     def work(name: str, line: Exchange) -> None:
-        line("gather", "hello", b"")
+        line("hello", b"")
         if name == "south":
             raise error
         if name == "north":
-            line("gather", "transcript", b"")
+            line("transcript", b"")
 
     ends = take_turns(work, tmp_path)
     assert ends == {"north": f"north: {told}", "south": told, "west": "", "server": told}
 
 
-@pytest.mark.parametrize("why", ["silent", "hand", "stranger"])
-def test_a_job_ends_when_not_all_are_there_and_nobody_else(why: str, tmp_path: Path) -> None:
-    """In one line; nothing is opened."""
-    relay = engine.Relay([*NAMES], patience=0.0 if why == "silent" else 300.0)
-    ended = Signal()
+@pytest.mark.parametrize("why", ["unheard", "silent", "gone", "hand"])
+def test_a_job_ends_when_not_all_say_their_words(why: str, tmp_path: Path) -> None:
+    """In one line, with the names of those who did not; nothing is opened."""
+    relay, ended = engine.Relay([*NAMES]), Signal()
     if why == "hand":
         ended.trigger(True)
 
     def work(name: str, line: Exchange) -> None:
-        if why == "stranger":
-            words = {"turn": 0, "way": "gather", "kind": "hello", "content": b""}
-            relay.hear(engine.TOPIC, words, Wire(relay, "stranger", tmp_path))
-        if name != "south" or why == "stranger":
-            line("gather", "hello", b"")
+        if name != "south":
+            line("hello", b"")
+            return
+        until(lambda: len(relay.said) == 2 or relay.fault)
+        if why == "unheard":
+            relay.heard["south"] -= engine.PATIENCE
+        elif why != "hand":
+            relay.deadline = 0.0
+        if why != "gone":
+            threading.Event().wait()  # and is there, as its other thread says
 
-    ends = take_turns(work, tmp_path, relay=relay, ended=ended)
-    told = {"silent": " is not heard", "hand": "ended by hand", "stranger": "does not fit"}
-    assert told[why] in ends["server"]
+    ends = take_turns(work, tmp_path, relay=relay, ended=ended, hanging=why != "gone")
+    told = "ended by hand" if why == "hand" else "south did not answer; nothing more is opened"
+    assert ends["server"].startswith(told)
     assert engine.STOPPED in ends["north"]
     assert not relay.answers
+
+
+def test_who_has_ended_is_not_waited_for(tmp_path: Path) -> None:
+    """One that has published is heard no more, while another writes its pages for long."""
+    relay = engine.Relay([*NAMES])
+
+    def work(name: str, line: Exchange) -> None:
+        line("end", b"")
+        if name == "south":
+            until(lambda: relay.heard.keys() == {"south"})
+            relay.heard["south"] += 300.0
+            relay.patience = 0.0
+            assert not relay.silent()
+            relay.patience = 300.0
+
+    assert set(take_turns(work, tmp_path, relay=relay).values()) == {""}
 
 
 def test_a_job_has_no_code_and_names_the_study_and_the_hospitals_alone(tmp_path: Path) -> None:
@@ -367,22 +377,21 @@ def test_a_folder_that_is_no_kit_is_refused(tmp_path: Path) -> None:
         engine.run("ab" * 32, "join", NAMES, tmp_path)
 
 
-def messages(path: Path) -> dict[tuple[str, str], tuple[str, bytes]]:
-    """Return way and words of each turn and hospital of a job, as the server was told them."""
+def messages(path: Path) -> dict[tuple[str, str], bytes]:
+    """Return the words of each turn and hospital of a job, as the server was told them."""
     rows = path.read_text().splitlines()
     said = [json.loads(row) for row in rows]
-    return {(kind, name): (way, bytes.fromhex(words)) for name, way, kind, words in said}
+    return {(kind, name): bytes.fromhex(words) for name, kind, words in said}
 
 
-def check_signatures(seen: dict[tuple[str, str], tuple[str, bytes]], study: Study) -> None:
-    """Check that all that is not a word is public, or signed by a hospital in this attempt."""
-    said = {name: words for (kind, name), (_, words) in seen.items() if kind == "hello"}
-    assert {len(words) for words in said.values()} == {5 * 32}  # keys, terms, nonce, steps
+def check_signatures(seen: dict[tuple[str, str], bytes], study: Study) -> None:
+    """Check that all that is said is public keys, or signed by a hospital in this attempt."""
+    said = {name: words for (kind, name), words in seen.items() if kind == "hello"}
+    assert {len(words) for words in said.values()} == {4 * 32}  # keys, terms, nonce
     text = b"".join(name.encode() + b"\0" + said[name] for name in sorted(said))
     attempt: Any = SimpleNamespace(study=study, transcript=hashlib.sha256(text).digest())
-    for (kind, name), (way, words) in seen.items():
-        assert way == ("total" if kind == "count" or kind.startswith("step ") else "gather")
-        if way == "gather" and kind != "hello":
+    for (kind, name), words in seen.items():
+        if kind != "hello":
             message = Site._message(attempt, kind, name, words[64:])
             assert fingerprint(said[name][:32]) == study.fingerprints[name]
             Ed25519PublicKey.from_public_bytes(said[name][:32]).verify(words[:64], message)
@@ -426,13 +435,16 @@ def test_a_job_that_brings_code_is_run_by_no_site(
 
 
 @pytest.mark.slow
-def test_a_site_that_is_killed_goes_on_and_the_server_sees_uniform_words(
+def test_a_site_that_hangs_or_is_killed_goes_on_and_the_server_sees_uniform_words(
     deployed: Deployment,
 ) -> None:
     """One charge, one release of all; no share is drawn anew. χ² of bytes, p above 1e-6."""
     study = approve_each(deployed.folder, deployed.books)
     old = {*deployed.folder.glob("*.jsonl")}
-    with pytest.raises(JointError, match=r"^south is not heard; nothing more is opened"):
+    with pytest.raises(JointError, match=r"^south did not answer; nothing more is opened"):
+        deployed.run(study, fault="hang south step 2")  # its other thread says that it is there
+    (deployed.folder / "hung").unlink()
+    with pytest.raises(JointError, match=r"^south did not answer; nothing more is opened"):
         deployed.run(study, fault="kill south step 3")
     before = {each.hospital: each.entries for each in approved(deployed, study)}
     shares = [entry for entry in before["south"] if entry.startswith("share")]
@@ -451,11 +463,12 @@ def test_a_site_that_is_killed_goes_on_and_the_server_sees_uniform_words(
 
     words = list[bytes]()
     jobs = {*deployed.folder.glob("*.jsonl")} - old
-    assert len(jobs) == 2
+    assert len(jobs) == 3
     for job in jobs:
         seen = messages(job)
         check_signatures(seen, study)
-        words += [said for way, said in seen.values() if way == "total"]
+        masked = [turn for turn in seen if turn[0].startswith(("count", "step "))]
+        words += [seen[turn][64:] for turn in masked]
     octets = np.frombuffer(b"".join(words), np.uint8)
     assert len(octets) > 256 * 20
     assert stats.chisquare(np.bincount(octets, minlength=256)).pvalue > 1e-6

@@ -45,7 +45,7 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
     "events": {
         "stream": "covdp.addons.nights.account:add_stream",
         "night": "covdp.addons.nights.account:add_night",
-        "share": "covdp.addons.partners.join.account:add_share",
+        "word": "covdp.addons.partners.join.account:add_word",
         "withdrawal": "covdp.addons.partners.join.account:add_withdrawal",
     },
     "experiment_kinds": {

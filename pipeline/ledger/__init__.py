@@ -57,6 +57,9 @@ anything is decided by it.
 hash lets anyone confirm a guess of the data. Digests are not private either: two equal ones tell
 that nothing changed in between. They stay in the ledger: no message, row or result shows one.
 
+**Joint releases.** The sums of a hospital in a study, with its own noise alone, stay in the ledger,
+so that this noise is never drawn again (`covdp.addons.partners.join.account`).
+
 **Backups.** A copy that was put back would give back what was spent since. A marker outside the
 database holds the last row that was stored (``journal.py``), and a ledger that is behind it is
 refused until someone confirms.

@@ -41,8 +41,8 @@ class State:
         Lines of the history, by row.
     signed : dict of str to str
         Time of signing of each document that was committed unsigned, by digest.
-    words : dict of str to dict of int to str
-        Digests of what a joint release says step by step, by the identity of its charge.
+    words : dict of str to dict of str to str
+        Entries of a joint release, in hexadecimal, by the identity of its charge.
     """
 
     accounts: dict[str, Account] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class State:
     declared: dict[str, str] = field(default_factory=dict)  # the population of declared images
     entries: dict[int, HistoryLine] = field(default_factory=dict)
     signed: dict[str, str] = field(default_factory=dict)
-    words: dict[str, dict[int, str]] = field(default_factory=dict)
+    words: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def committed(self) -> Iterator[tuple[ResultRow, PaidRelease | PaidStream]]:
         """Return releases, then nights, that have a result, each with what paid for it."""
@@ -229,5 +229,5 @@ EVENTS = Registry[Callable[[State, Event, int], None]](
     fault=LedgerError,
 )
 """Effect of each kind of event; its time is read before."""
-OF_ADD_ONS = ("stream", "night", "share", "withdrawal")
+OF_ADD_ONS = ("stream", "night", "word", "withdrawal")
 """Kinds that add-ons of covdp bring."""

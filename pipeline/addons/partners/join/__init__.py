@@ -4,9 +4,8 @@
 
 study       terms that all hospitals approve
 shares      noise of one hospital, and what all of it promises
-journal     shares and totals, on disk before they are used
 site        one hospital in step with the others: signatures, masks, totals
-account     its words in the ledger: shares that were drawn, studies that were withdrawn
+account     its entries in the ledger: what was drawn and opened, studies that were withdrawn
 schema      document: a release, who took part, and what is promised beside (promises.toml)
 hospital    one hospital from its images to its release
 engine      NVFlare, which carries what they say

@@ -1,11 +1,14 @@
-"""Joint releases in the account: shares that the ledger knows, and studies that were withdrawn.
+"""Joint releases in the account: what was drawn and opened, and studies that were withdrawn.
 
-A study is charged as any release is. The ledger knows the digest of each share before it leaves. So
-a journal that is lost, or older than the ledger, is noticed before a second share of a step leaves.
-What is withdrawn before the first of them (`covdp.addons.partners.join.hospital.withdraw`) is given
-back: no word of it was said.
+A study is charged as any release is. The ledger keeps a share before it leaves, and a digest of
+each total before it is used. What it kept first stays: a step that is done again, after a break,
+has the same share, under new masks, so noise is never drawn again. A ledger that was restored is
+noticed as ever, and its charge pays for no other draw. A share has the noise of one hospital alone:
+a ledger is for its owner alone. What is withdrawn before the first share
+(`covdp.addons.partners.join.hospital.withdraw`) is given back: no word of it was said.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from covdp.errors import LedgerError
@@ -15,53 +18,53 @@ from covdp.ledger.records import HistoryLine, now
 from covdp.ledger.state import State, pay
 
 
-def seal_share(ledger: Ledger, identity: str, step: int, digest: str) -> None:
-    """Have the ledger know a share before it leaves.
+def keep(
+    ledger: Ledger, identity: str, entry: str, make: Callable[[], bytes], *, anew: bool = False
+) -> bytes:
+    """Return what the ledger kept first of an entry: what is made now, where it had nothing.
 
     Parameters
     ----------
     ledger : Ledger
         Ledger that was charged.
     identity : str
-        Identity of its charge.
-    step : int
-        Number of the step.
-    digest : str
-        Digest of the share.
+        Identity of the charge.
+    entry : str
+        Name of the entry: "approval", "total", "share 1", "opened 1", "share 2" and so on.
+    make : callable
+        Function that returns the content, called if it is wanted.
+    anew : bool
+        True to keep it in place of what was kept before.
 
     Raises
     ------
     LedgerError
-        When the step had another share, or the study was withdrawn.
+        When the study was withdrawn.
     """
     with ledger.transaction() as tx:
         if identity not in tx.state.releases:
             raise LedgerError("the study was withdrawn, or its ledger restored; agree on a new one")
-        known = tx.state.words.get(identity, {})
-        if known.get(step, digest) != digest:
-            raise LedgerError(
-                f"step {step} had another share, so the journal of the study is lost or older than "
-                "the ledger; noise is never drawn again: put the newer one back, or end the study"
-            )
-        if step not in known:
-            share = {"kind": "share", "identity": identity, "step": step, "digest": digest}
-            tx.write({**share, "at": now()})
+        kept = tx.state.words.get(identity, {})
+        if anew or entry not in kept:
+            event = {"kind": "word", "at": now(), "identity": identity, "entry": entry}
+            kept = tx.write({**event, "content": make().hex()}).state.words[identity]
+        return bytes.fromhex(kept[entry])
 
 
-def add_share(state: State, event: Event, number: int) -> None:
-    """Add that a share was drawn.
+def add_word(state: State, event: Event, number: int) -> None:
+    """Add that an entry of a study was kept.
 
     Parameters
     ----------
     state : State
         State of the ledger.
     event : Event
-        Event of the share.
+        Event of the entry.
     number : int
         Row of the event in the journal.
     """
-    known = state.words.get(event["identity"], {})
-    state.words[event["identity"]] = {**known, event["step"]: event["digest"]}
+    kept = state.words.get(event["identity"], {})
+    state.words[event["identity"]] = {**kept, event["entry"]: event["content"]}
 
 
 def add_withdrawal(state: State, event: Event, number: int) -> None:
@@ -76,15 +79,15 @@ def add_withdrawal(state: State, event: Event, number: int) -> None:
     number : int
         Row of the event in the journal.
     """
+    state.words.pop(event["identity"], None)
     paid = state.releases.pop(event["identity"])
     name, account = paid.population, state.accounts[paid.population]
     text = f"withdrew run {paid.run_key!r} of {paid.name} before its first word; given back"
     state.entries[number] = HistoryLine(event["at"], name, "note", text)
     state.entries[paid.number] = replace(state.entries[paid.number], kind="note", cost=None)
     for content, rows in [*state.contents.items()]:
-        if left := tuple(row for row in rows if row != paid.number):
-            state.contents[content] = left
-        else:
+        state.contents[content] = tuple(row for row in rows if row != paid.number)
+        if not state.contents[content]:
             del state.contents[content]
     if all(stream.population != name for stream in state.streams.values()):  # which declare, too
         others = (other.declared for other in state.releases.values())

@@ -124,10 +124,8 @@ def run(
         output.answer({}, paths=paths)
         return
     if kit is None:
-        raise ConfigError(
-            "a study is submitted with --kit FOLDER, a startup kit that may submit jobs to the "
-            "server of NVFlare, or tried on this machine with --simulate CONFIG…"
-        )
+        way = "with --kit FOLDER, a startup kit that may submit jobs to the server of NVFlare"
+        raise ConfigError(f"submit a study {way}, or try it here with --simulate CONFIG…")
     job = engine.run(terms.digest, terms.name, terms.hospitals, kit)
     line = f" job {job} has ended: each hospital has its release, as `covdp join status` says there"
     output.answer({"study": terms.digest, "job": job}, line)

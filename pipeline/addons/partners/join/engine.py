@@ -22,7 +22,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, wait
 from contextlib import closing, redirect_stdout
 from functools import partial
 from io import StringIO
@@ -236,25 +235,24 @@ class Participant(Executor):  # type: ignore[misc]
             replies = engine.send_aux_request(["server"], TOPIC, Shareable(words), 10.0, fl_ctx)
             return replies.get("server") or {}
 
-        work = Future[Path]()
+        told = list[str]()
 
         def take_part() -> None:
             try:
-                work.set_result(self.take_part(self.study, name, partial(self.say, ask)))
+                self.take_part(self.study, name, partial(self.say, ask))
+                told.append("")
             except BaseException as error:
-                work.set_exception(error)
+                why = one_line(error) if isinstance(error, CovdpError) else type(error).__name__
+                self.logger.error(why)
+                is_public = ledger or isinstance(error, JointError)
+                told.append(f"{name}: {why if is_public else KEPT}")
 
-        threading.Thread(target=take_part, daemon=True).start()  # one that hangs ends with the job
-        while not wait([work], self.beat).done:
-            if abort.triggered:
-                return Shareable({"fault": STOPPED})
+        work = threading.Thread(target=take_part, daemon=True)  # one that hangs ends with the job
+        work.start()
+        while work.is_alive() and not abort.triggered:
             ask()
-        if not (error := work.exception()):
-            return Shareable({"fault": ""})
-        why = one_line(error) if isinstance(error, CovdpError) else type(error).__name__
-        self.logger.error(why)
-        told = why if ledger or isinstance(error, JointError) else KEPT
-        return Shareable({"fault": f"{name}: {told}"})
+            work.join(self.beat)
+        return Shareable({"fault": [*told, STOPPED][0]})
 
 
 def write_job(folder: Path, study: str, hospitals: Sequence[str]) -> Path:
@@ -275,14 +273,13 @@ def write_job(folder: Path, study: str, hospitals: Sequence[str]) -> Path:
         The folder.
     """
     relay = {"id": "relay", "path": CLASSES["server"], "args": {"hospitals": hospitals}}
-    take_part = {"path": CLASSES["client"], "args": {"study": study}}
-    part = {"executors": [{"tasks": ["*"], "executor": take_part}]}
+    part = {"tasks": ["*"], "executor": {"path": CLASSES["client"], "args": {"study": study}}}
     meta = {"name": folder.name, "min_clients": len(hospitals), "mandatory_clients": hospitals}
-    meta |= {"resource_spec": {}, "deploy_map": {"relay": ["server"], "part": hospitals}}
-    server = {"format_version": 2, "workflows": [relay]}
+    meta |= {"resource_spec": {}, "deploy_map": {"join": ["server", *hospitals]}}
+    config = folder / "join" / "config"
     _write(folder / "meta.json", meta)
-    _write(folder / "relay" / "config" / "config_fed_server.json", server)
-    _write(folder / "part" / "config" / "config_fed_client.json", {**part, "format_version": 2})
+    _write(config / "config_fed_server.json", {"format_version": 2, "workflows": [relay]})
+    _write(config / "config_fed_client.json", {"format_version": 2, "executors": [part]})
     return folder
 
 
@@ -315,10 +312,8 @@ def admit(kit: Path) -> None:
         for name, path in names.items():
             _write(path, found[name])
     except (OSError, ValueError, KeyError) as error:
-        raise JointError(
-            f"{kit} is no startup kit of a server or a site ({one_line(error)}); give the folder "
-            "that `nvflare provision` made"
-        ) from error
+        fault = f"{kit} is no startup kit of a server or a site ({one_line(error)})"
+        raise JointError(f"{fault}; give the folder that `nvflare provision` made") from error
 
 
 def simulate(study: str, hospitals: Mapping[str, str]) -> None:
@@ -397,10 +392,9 @@ def run(study: str, name: str, hospitals: Sequence[str], kit: Path) -> str:
     except CovdpError:
         raise
     except Exception as error:
-        raise JointError(
-            f"no job runs by {kit} ({type(error).__name__}: {one_line(error)}); give the folder of "
-            "an admin's startup kit, and see that the server runs"
-        ) from error
+        fault = f"no job runs by {kit} ({type(error).__name__}: {one_line(error)})"
+        way = "give the folder of an admin's startup kit, and see that the server runs"
+        raise JointError(f"{fault}; {way}") from error
 
 
 def _check_end(path: Path, why: str) -> None:

@@ -1,14 +1,13 @@
 """One hospital in a joint release, from its images to the files that it publishes.
 
-    approve: terms, images ─► charged, pinned ─► approval, beside the ledger
+    approve: terms, images ─► charged, pinned ─► approval, in the ledger
     take part: approval ─► the same images ─► steps with all others ─► commit ─► publish
 
 A study is paid when it is approved, whole, before any word leaves. Killed at any step and started
-again, it goes on from its journal and draws no noise anew. Who has committed takes part again until
-all have.
+again, it says the same again and draws no noise anew. Who has committed takes part again until all
+have.
 """
 
-import glob
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,8 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from pydantic import Field
 
-from covdp.addons.partners.join.account import seal_share
-from covdp.addons.partners.join.journal import StudyJournal
+from covdp.addons.partners.join.account import keep
 from covdp.addons.partners.join.schema import JointDocument, JointPart
 from covdp.addons.partners.join.shares import MOST_RECORDS, JointError, check_room
 from covdp.addons.partners.join.site import START_ANEW, Exchange, Site
@@ -38,6 +36,7 @@ from covdp.publish.redact import PUBLIC, draw_error, redact_errors, silence
 from covdp.publish.release import PublicFacts, charge, class_parts, document_of, read_images
 from covdp.schema import ClassPart, as_json, serialised
 from covdp.store import StoredImages, temporary_store
+from covdp.toml import Record
 
 Paid: TypeAlias = Reservation | StoredRelease
 Opened: TypeAlias = tuple[StoredImages, PublicFacts, Path, dict[str, Any]]
@@ -48,8 +47,8 @@ LAST_BITS = 1e-6
 """Largest difference from the leading one's numbers, as a share: doubles of machines differ."""
 
 
-class Approval(StudyJournal):
-    """Approval of a study by one hospital, with its journal; it stands beside the ledger.
+class Approval(Record):
+    """Approval of a study by one hospital, as its ledger keeps it.
 
     Attributes
     ----------
@@ -84,19 +83,8 @@ class Approval(StudyJournal):
         """
         with ledger.transaction(write=False) as tx:
             paid = tx.release(self.identity) if self.identity in tx.state.releases else None
-            return paid, len(tx.state.words.get(self.identity, ()))
-
-    def document(self, ledger: Ledger) -> Path:
-        """Return the path of the committed document, written again where it is gone.
-
-        Parameters
-        ----------
-        ledger : Ledger
-            Ledger that holds the release.
-        """
-        paid, _ = self.standing(ledger)
-        assert isinstance(paid, StoredRelease)
-        return write_document(paid.result, self.out)
+            kept = tx.state.words.get(self.identity, {})
+            return paid, sum(entry.startswith("share") for entry in kept)
 
     def state(self, ledger: Ledger) -> str:
         """Return how far the study is here, in words.
@@ -114,42 +102,22 @@ class Approval(StudyJournal):
         return begun if paid else "ended: its charge is not in the ledger"
 
 
-def approval_path(ledger: Ledger, study: str, hospital: str) -> Path:
-    """Return the path of an approval, which is the journal of the study as well.
+def approvals(ledger: Ledger, study: str = "", hospital: str = "") -> list[Approval]:
+    """Return the approvals that a ledger keeps, in order.
 
     Parameters
     ----------
     ledger : Ledger
         Ledger of the hospital.
     study : str
-        Digest of the terms; "*" of all studies.
+        Digest of the terms; "" for all studies.
     hospital : str
-        Name of the hospital; "*" of all.
+        Name of the hospital; "" for all.
     """
-    return ledger.beside(f"join-{study[:16]}-{hospital}.json")
-
-
-def approvals(ledger: Ledger, study: str = "*", hospital: str = "*") -> list[Approval]:
-    """Return the approvals beside a ledger, in order of their names.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        Ledger of the hospital.
-    study : str
-        Digest of the terms; "*" of all studies.
-    hospital : str
-        Name of the hospital; "*" of all.
-
-    Raises
-    ------
-    LedgerError
-        When one is damaged.
-    """
-    place = approval_path(ledger, "", "")  # whose name begins as that of the ledger
-    head = glob.escape(place.name.removesuffix("join--.json"))
-    pattern = f"{head}join-{study[:16]}-{hospital}.json"
-    return [Approval.read(path) for path in sorted(place.parent.glob(pattern))]
+    with ledger.transaction(write=False) as tx:
+        kept = [words["approval"] for words in tx.state.words.values() if "approval" in words]
+    found = [Approval.model_validate_json(bytes.fromhex(content)) for content in kept]
+    return [x for x in found if study in ("", x.study.digest) and hospital in ("", x.hospital)]
 
 
 def approve(
@@ -189,14 +157,9 @@ def approve(
     with _opened(study, hospital, config, ledger, out) as (_, public, images, pinned):
         check_room(public.total or 0, 0.0)
         paid = charge(public.config, ledger, images, **pinned, once=study.name)
-        path = approval_path(ledger, study.digest, hospital)
-        places: dict[str, Any] = {"path": path, "config": config.resolve(), "out": out.resolve()}
-        known = {"hospital": hospital, "pinned": pinned, "identity": paid.identity}
-        mine = Approval(study=study, **known, **places)
-        for before in approvals(ledger, study.digest, hospital):
-            if before.identity == mine.identity:  # not of a charge that was given back
-                mine.entries.update(before.entries)
-        mine.save()
+    places = {"config": config.resolve(), "out": out.resolve(), "identity": paid.identity}
+    mine = Approval(study=study, hospital=hospital, pinned=pinned, **places)
+    keep(ledger, paid.identity, "approval", lambda: mine.model_dump_json().encode(), anew=True)
     return mine, public.total or 0, paid.number > ledger.rows
 
 
@@ -216,11 +179,10 @@ def withdraw(ledger: Ledger, mine: Approval) -> None:
         When a word has left.
     """
     with ledger.transaction() as tx:
-        left = mine.identity in tx.state.words or bool(mine.opened)
+        left = "share 1" in tx.state.words.get(mine.identity, {})
         if left or mine.identity not in tx.state.releases:
             raise LedgerError("a word of the study has left, so it stays charged; let it go on")
         tx.write({"kind": "withdrawal", "at": now(), "identity": mine.identity})
-    mine.path.unlink(missing_ok=True)
 
 
 def simulate(
@@ -254,27 +216,28 @@ def simulate(
         When the configs are not as many as the hospitals.
     """
     if len(configs) != len(study.hospitals):
-        raise ConfigError(
-            f"--simulate takes {len(study.hospitals)} configs, one a hospital, found {len(configs)}"
-        )
-    named, place = {config.stem: config for config in configs}, ledger_address(address)
-    if named.keys() != {*study.hospitals}:
-        named = dict(zip(study.hospitals, configs, strict=True))
-    ledger, every, new = open_ledger(place), list[Approval](), list[Approval]()
+        wanted = f"--simulate takes {len(study.hospitals)} configs, one a hospital"
+        raise ConfigError(f"{wanted}, found {len(configs)}")
+    stems = {config.stem: config for config in configs}
+    by_name = stems.keys() == {*study.hospitals}
+    named = stems if by_name else dict(zip(study.hospitals, configs, strict=True))
+    place, charged = ledger_address(address), list[Approval]()
+    ledger = open_ledger(place)
     keys = dict.fromkeys(study.hospitals, own_fingerprint(ledger))
     study = study.model_copy(update={"fingerprints": keys})
     try:
         for name in study.hospitals:
-            mine, _, charged = approve(study, name, named[name], ledger, out / name)
-            every.append(mine)
-            new += [mine] * charged
+            mine, _, fresh = approve(study, name, named[name], ledger, out / name)
+            charged += [mine] * fresh
         run(study.digest, dict.fromkeys(study.hospitals, str(place)))
     except BaseException:
-        if not any(mine.standing(ledger)[1] for mine in every):
-            for mine in new:
+        if not any(mine.standing(ledger)[1] for mine in approvals(ledger, study.digest)):
+            for mine in charged:
                 withdraw(ledger, mine)
         raise
-    return {mine.hospital: mine.document(ledger) for mine in every}
+    stored = ((name, approved(ledger, study.digest, name)[1]) for name in study.hospitals)
+    every = {name: paid for name, paid in stored if isinstance(paid, StoredRelease)}
+    return {name: write_document(paid.result, out / name) for name, paid in every.items()}
 
 
 def states(address: str | None) -> list[tuple[str, str, str]]:
@@ -317,8 +280,8 @@ def own_fingerprint(ledger: Ledger) -> str:
 def take_part(study: str, hospital: str, exchange: Exchange) -> Path:
     """Take part in a study that was approved, until its release is published here.
 
-    The ledger is where COVDP_LEDGER says, else the user's own; beside it stands the approval, with
-    the paths of config, images and results. It may be called again after any break, at no cost.
+    The ledger is where COVDP_LEDGER says, else the user's own; it has the approval, with the paths
+    of config and results. It may be called again after any break, at no cost.
 
     Parameters
     ----------
@@ -340,10 +303,9 @@ def take_part(study: str, hospital: str, exchange: Exchange) -> Path:
         One line: what stands against it. Nothing more was sent.
     """
     ledger = open_ledger(ledger_address())
-    mine = approved(ledger, study, hospital)[0]
+    mine, paid = approved(ledger, study, hospital)
     with _opened(mine.study, hospital, mine.config, ledger, mine.out) as opened:
-        standing = approved(ledger, study, hospital)  # as whoever took part before has left it
-        work = partial(_release, *standing, opened, ledger, exchange)
+        work = partial(_release, mine, paid, opened, ledger, exchange)
         content = redact_errors(work, draw_error(), public=(*PUBLIC, JointError))
     document = write_document(content, mine.out)
     publish(document, mine.out)
@@ -370,10 +332,8 @@ def approved(ledger: Ledger, study: str, hospital: str) -> tuple[Approval, Paid]
     for mine in approvals(ledger, study, hospital):
         if mine.study.digest == study and (paid := mine.standing(ledger)[0]):
             return mine, paid
-    raise LedgerError(
-        f"{hospital} has not approved the study {study[:12]} in {ledger.database.place}, or "
-        "has withdrawn it; `covdp join approve STUDY.toml --config FILE` does"
-    )
+    found = f"{hospital} has not approved the study {study[:12]} in {ledger.database.place}"
+    raise LedgerError(f"{found}, or has withdrawn it; `covdp join approve STUDY.toml` does")
 
 
 @contextmanager
@@ -393,20 +353,17 @@ def _opened(study: Study, name: str, config: Path, ledger: Ledger, out: Path) ->
             raise ConfigError(f"{settings.file}: its images do not have size = {study.size}")
         query = {**json.loads(public.query()), "joint": [study.digest, name]}
         pinned = {"query": json.dumps(query, sort_keys=True), "contents": contents}
-        for before in approvals(ledger, study.digest, name):
-            if before.standing(ledger)[0] and before.pinned != pinned:
-                raise LedgerError(
-                    "these terms were approved with other images or settings, which are pinned; "
-                    "put those back, or agree on a new study"
-                )
+        known = approvals(ledger, study.digest, name)
+        if any(before.standing(ledger)[0] and before.pinned != pinned for before in known):
+            way = "put those back, or agree on a new study"
+            raise LedgerError(f"approved with other images or settings, which are pinned; {way}")
         yield stored, public, images, pinned
 
 
 def _release(mine: Approval, paid: Paid, opened: Opened, ledger: Ledger, way: Exchange) -> bytes:
     """Return the committed document of the release, made in step with all others."""
     study, name, (stored, public, *_) = mine.study, mine.hospital, opened
-    seal = partial(seal_share, ledger, mine.identity)
-    site = Site(name, study, ledger.signing_key(), way, mine, seal)
+    site = Site(name, study, ledger.signing_key(), way, partial(keep, ledger, mine.identity))
     site.begin()
     total = site.count(public.total or 0)
     source = public.config.drawn_with(study.noise(total, site))

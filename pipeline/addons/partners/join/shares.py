@@ -220,10 +220,7 @@ def share_of(
     moved = sensitivity + math.sqrt(2.0 * dim) / PER_UNIT + 2.0 * MOST_RECORDS * ROUNDOFF
     scale = sigma * PER_UNIT / math.sqrt(hospitals) * (moved / sensitivity) * (1.0 + 1e-12)
     if not LEAST_SCALE <= scale < 2.0**62:
-        raise JointError(
-            f"noise of {sigma:g} in a sum cannot be shared by {hospitals} hospitals; ask for a "
-            "budget of a usual size"
-        )
+        raise JointError(f"noise of {sigma:g} in a sum cannot be shared; ask for a usual budget")
     rho = (moved * PER_UNIT / scale) ** 2 / (2.0 * (hospitals - colluders))
     return scale, rho * (1.0 + 1e-15) + 5e-324  # for τ, which no double can hold
 
@@ -239,7 +236,5 @@ def check_room(total: int, noise: float) -> None:
         Standard deviation of the noise of the total, in steps.
     """
     if total > MOST_RECORDS or total * PER_UNIT / math.sqrt(2.0) + FAR_OUT * noise >= 2.0**63:
-        raise JointError(
-            f"{total:,} records of all hospitals, with this noise, do not fit into 64 bits; at "
-            f"most {MOST_RECORDS:,} take part, with a budget of a usual size"
-        )
+        most = f"at most {MOST_RECORDS:,} take part, with a usual budget"
+        raise JointError(f"{total:,} records with this noise do not fit into 64 bits; {most}")

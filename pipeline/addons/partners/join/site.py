@@ -33,8 +33,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
-from covdp.addons.partners.join.journal import StudyJournal
-from covdp.addons.partners.join.shares import MOST_RECORDS, JointError, Share, Words
+from covdp.addons.partners.join.shares import JointError, Share, Words, check_room
 from covdp.addons.partners.join.study import Study
 from covdp.errors import PrivacyError
 from covdp.ledger.keys import fingerprint
@@ -62,11 +61,9 @@ class Site:
         Key of this hospital.
     exchange : Exchange
         Way to the others.
-    journal : StudyJournal
-        Journal of the study at this hospital.
-    seal : callable
-        Function of a step and the digest of its share: it has the ledger know them before the
-        share leaves, and raises where the ledger knows another.
+    keep : callable
+        Function of the name of an entry and of what makes its content: it returns the content that
+        was kept first, once it is on disk.
     hello : mapping of str to bytes
         Beginning of this attempt, four times 32 bytes of each hospital: its public key, of the
         fingerprint that the terms have; its public key of this attempt; digest of the terms; nonce.
@@ -76,23 +73,20 @@ class Site:
         Secret of this attempt that each other hospital has, too.
     used : dict of int to bytes
         Sums that had the masks of a step.
+    digest : bytes
+        Digest of all totals that were opened.
     """
 
     name: str
     study: Study
     identity: Ed25519PrivateKey = field(repr=False)
     exchange: Exchange
-    journal: StudyJournal
-    seal: Callable[[int, str], None]
+    keep: Callable[[str, Callable[[], bytes]], bytes]
     hello: Mapping[str, bytes] = field(default_factory=dict)
     transcript: bytes = b""
     shared: dict[str, bytes] = field(default_factory=dict, repr=False)
     used: dict[int, bytes] = field(default_factory=dict, repr=False)
-
-    @property
-    def digest(self) -> bytes:
-        """Digest of all totals that were opened, 32 bytes."""
-        return hashlib.sha256(b"".join(self.journal.opened)).digest()
+    digest: bytes = b""
 
     def begin(self) -> None:
         """Meet the others: learn their keys, and sign with all of them what this attempt is.
@@ -106,19 +100,11 @@ class Site:
         public = (key.public_key().public_bytes_raw() for key in (self.identity, private))
         said = self._from_all("hello", b"".join([*public, mine, secrets.token_bytes(32)]))
         for name, words in said.items():
-            if len(words) != 128:
-                raise JointError(f"{name} did not say who it is; {START_ANEW}")
+            if (key := fingerprint(words[:32])) != self.study.fingerprints[name]:
+                raise JointError(f"{name} has the key {key}, not that of the terms; ask by phone")
             if words[64:96] != mine:
                 raise JointError(f"{name} has approved other terms; compare them letter by letter")
-            if (found := fingerprint(words[:32])) != self.study.fingerprints[name]:
-                raise JointError(
-                    f"the key of {name} is not that of the terms, but {found}; ask by telephone"
-                )
-            try:
-                key = X25519PublicKey.from_public_bytes(words[32:64])
-                self.shared[name] = private.exchange(key)
-            except ValueError:
-                raise JointError(f"the masks of {name} have no key; {START_ANEW}") from None
+            self.shared[name] = private.exchange(X25519PublicKey.from_public_bytes(words[32:64]))
         content = b"".join(name.encode() + b"\0" + said[name] for name in sorted(said))
         self.hello, self.transcript = said, hashlib.sha256(content).digest()
         self.signed("transcript", b"")
@@ -145,9 +131,7 @@ class Site:
             try:
                 key.verify(said[:64], self._message(kind, name, found[name]))
             except InvalidSignature:
-                raise JointError(
-                    f"what came as of {name} has not its signature in this attempt; {START_ANEW}"
-                ) from None
+                raise JointError(f"what came as of {name} is not signed; {START_ANEW}") from None
         return found
 
     def count(self, n: int) -> int:
@@ -164,14 +148,10 @@ class Site:
             When there are more than fit.
         """
         total = int(self._total("count", 0, np.array([n], np.uint64))[0])
-        if not 0 < total <= MOST_RECORDS:
-            raise JointError(
-                f"all hospitals say that they have {total:,} records together, and at most "
-                f"{MOST_RECORDS:,} take part; {START_ANEW}"
-            )
+        check_room(total, 0.0)
         content = total.to_bytes(8, "big")
         said = {*self.signed("total", content).values()}
-        if said != {content} or self.journal.write("total", content) != content:
+        if said != {content} or self.keep("total", lambda: content) != content:
             raise JointError(f"hospitals were told other numbers of records in all; {START_ANEW}")
         return total
 
@@ -185,13 +165,11 @@ class Site:
         share : Share
             Sums of this hospital, which get their noise where it has none yet.
         """
-        if (drawn := self.journal.entries.get(f"share {step}")) is None:
-            drawn = self.journal.write(f"share {step}", share.draw().astype("<u8").tobytes())
-        self.seal(step, hashlib.sha256(drawn).hexdigest())
+        drawn = self.keep(f"share {step}", lambda: share.draw().astype("<u8").tobytes())
         total = self._total(f"step {step}", step, np.frombuffer(drawn, "<u8"))
-        content = total.astype("<u8").tobytes()
-        if self.journal.write(f"opened {step}", content) != content:
-            raise JointError(f"step {step} was opened before with another total; {START_ANEW}")
+        self.digest = hashlib.sha256(self.digest + total.astype("<u8").tobytes()).digest()
+        if self.keep(f"opened {step}", lambda: self.digest) != self.digest:
+            raise JointError(f"step {step} was opened with another total; agree on a new study")
         return total
 
     def agreed(self, step: int, parameters: Mapping[str, NDArray[Any]]) -> Mapping[str, Any]:
@@ -283,10 +261,7 @@ class Site:
         said, names = self.exchange(kind, content), self.study.hospitals
         right = isinstance(said, dict) and said.keys() == {*names} and said[self.name] == content
         if not right or {*map(type, said.values())} != {bytes}:
-            raise JointError(
-                f"{', '.join(names)} are to take part, each by its own words, and nobody else; "
-                f"{START_ANEW}"
-            )
+            raise JointError(f"{', '.join(names)} are to take part, nobody else; {START_ANEW}")
         return dict(said)
 
     def _message(self, kind: str, name: str, content: bytes) -> bytes:

@@ -120,15 +120,11 @@ class Study(Record):
         """
         names, wanted = {key: name for name, key in self.fingerprints.items()}, {*self.hospitals}
         if self.fingerprints.keys() != wanted or len(names) < len(wanted):
-            raise ConfigError(
-                "the terms need a table [fingerprints] with the key of each hospital, "
-                f"{', '.join(self.hospitals)}; `covdp ledger key` prints a hospital's own"
-            )
+            way = f"{', '.join(self.hospitals)}; `covdp ledger key` prints a hospital's own"
+            raise ConfigError(f"the terms need [fingerprints] with the key of each hospital, {way}")
         if fingerprint not in names:
-            raise ConfigError(
-                f"the key of this ledger, {fingerprint}, is of no hospital of {self.name}; choose "
-                "the ledger with --ledger, or ask who wrote the study"
-            )
+            found = f"the key of this ledger, {fingerprint}, is of no hospital of {self.name}"
+            raise ConfigError(f"{found}; choose another with --ledger, or ask who wrote the study")
         return names[fingerprint]
 
     def config(self, hospital: str, path: Path) -> ReleaseConfig:
@@ -155,9 +151,7 @@ class Study(Record):
         for key, wanted in {**self.model_dump(include={*has} - {*USUAL}), **USUAL}.items():
             if has[key] != wanted:
                 found = "nights, which are for later" if key == "stream" else repr(has[key])
-                raise ConfigError(
-                    f"{path}: a release of {self.name} has {key} = {wanted!r}, found {found}"
-                )
+                raise ConfigError(f"{path}: {self.name} has {key} = {wanted!r}, found {found}")
         terms = self.model_dump(include={"name", "descriptor", "manifold", "eta", "budget"})
         terms["run_key"] = f"{hospital}-{self.digest[:12]}"
         terms["size"] = self.size if card.sizes else None

@@ -3,12 +3,10 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from covdp.addons.partners.join.journal import StudyJournal
 from covdp.addons.partners.join.site import Site
 from covdp.addons.partners.join.study import Study
 from covdp.errors import CovdpError
@@ -86,25 +84,32 @@ def study_of(names: Sequence[str] = ("north", "south", "west"), **changes: Any) 
     return Study.model_validate(terms | changes)
 
 
+Kept = dict[str, dict[str, bytes]]
+"""Entries that the ledger of each hospital keeps."""
+
+
 def together(
     work: Callable[[Site], Any],
-    folder: Path,
     names: Sequence[str] = ("north", "south", "west"),
     *,
+    kept: Kept | None = None,
     terms: Mapping[str, Study] | None = None,
     keys: Mapping[str, Ed25519PrivateKey] | None = None,
     hub: Hub | None = None,
 ) -> tuple[dict[str, Any], Hub]:
-    """Return what `work` returned or raised at each hospital, and the hub; journals go on."""
-    hub, known = hub or Hub(names), keys_of(names)
+    """Return what `work` returned or raised at each hospital, and the hub; what is kept goes on."""
+    hub, known, kept = hub or Hub(names), keys_of(names), {} if kept is None else kept
     results = dict[str, Any]()
 
     def run(name: str) -> None:
         own = {**known, **(keys or {})}[name]
         study, line = (terms or {}).get(name, study_of(names)), Line(hub, name)
-        path = folder / f"{name}.json"
-        journal = StudyJournal.read(path) if path.exists() else StudyJournal(path=path)
-        site = Site(name, study, own, line, journal, lambda *_: None)
+        entries = kept.setdefault(name, {})
+
+        def keep(entry: str, make: Callable[[], bytes]) -> bytes:
+            return entries[entry] if entry in entries else entries.setdefault(entry, make())
+
+        site = Site(name, study, own, line, keep)
         with hub.lock:
             try:
                 site.begin()

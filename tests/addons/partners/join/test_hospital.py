@@ -5,11 +5,12 @@ No test here draws a conclusion from noise; all hospitals stand in one process.
 
 import itertools
 import json
+import sqlite3
 import sys
 import threading
 import traceback
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,7 +36,7 @@ from covdp.addons.partners.join.study import Study, read_study
 from covdp.addons.partners.passport.checking import UnverifiedError, verified
 from covdp.cli import main
 from covdp.errors import BudgetError, ConfigError, CovdpError, LedgerError
-from covdp.ledger import Ledger, init_ledger, open_ledger
+from covdp.ledger import Ledger, confirm_restored, init_ledger, open_ledger
 from covdp.mean.plan import STEP_NAMES
 from covdp.mean.public_model import default_prior
 from covdp.mean.release import Labels
@@ -47,6 +48,7 @@ from tests.addons.partners.join.hub import CLASSES, Hub, Killed, Line, study_of
 from tests.addons.partners.join.wards import (
     NAMES,
     approve_at,
+    entries_of,
     run_all,
     run_here,
     write_hospitals,
@@ -191,22 +193,23 @@ def test_killed_at_any_turn_it_goes_on(
 def test_killed_between_two_writes_it_goes_on(
     place: tuple[Path, Ledger], where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between journal and ledger, ledger and server, commit and page: one charge, one release."""
-    study, real, calls = approved(place), hospital.seal_share, list[int]()
+    """Between noise and ledger, ledger and server, commit and page: one charge, one release."""
+    study, real, calls = approved(place), hospital.keep, list[int]()
 
-    def seal(*words: Any) -> None:
+    def keep(*words: Any) -> bytes:
         calls.append(1)
-        if len(calls) == 8 and where == "before the ledger knows":
+        if len(calls) == 11 and where == "before the ledger knows":
             raise Killed
-        real(*words)
-        if len(calls) == 8 and where == "after it knows":
+        content = real(*words)
+        if len(calls) == 11 and where == "after it knows":
             raise Killed
+        return content
 
     def die(*_: Any) -> Path:
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(hospital, "seal_share", seal)
+        patch.setattr(hospital, "keep", keep)
         if where == "published":
             patch.setattr(hospital, "publish", die)
         found = run_all(study.digest)
@@ -238,35 +241,41 @@ class Dying(Line):
         return answer
 
 
-def shares_of(place: tuple[Path, Ledger], study: Study, name: str) -> list[tuple[str, bytes]]:
-    """Return the shares in a journal, by step."""
-    mine = approvals(place[1], study.digest, name)[0]
-    return [(x, y) for x, y in mine.entries.items() if x.startswith("share")]
+def shares_of(place: tuple[Path, Ledger], study: Study, name: str) -> list[tuple[str, str]]:
+    """Return the shares that a ledger keeps, by step."""
+    kept = entries_of(place[1], study, name)
+    return [(x, y) for x, y in kept.items() if x.startswith("share")]
 
 
-@pytest.mark.parametrize("ending", ["lost", "older"])
-def test_a_journal_that_the_ledger_knows_better_ends_the_study(
+@pytest.mark.parametrize("ending", ["lost", "changed", "older"])
+def test_a_ledger_that_is_not_the_newest_says_no_word(
     place: tuple[Path, Ledger], ending: str
 ) -> None:
-    """No second share of a step leaves: the server sees no word of that hospital."""
-    study = approved(place)
+    """A share that is lost or changed, or a copy put back, which nobody accepts as it was."""
+    study, file = approved(place), place[0] / "ledger.sqlite"
+    run_all(study.digest, line=lambda hub, name: Dying(hub, name, 7, answered=False))
+    older = file.read_bytes()
     run_all(study.digest, line=lambda hub, name: Dying(hub, name, 9, answered=False))
-    mine = approvals(place[1], study.digest, "south")[0]
-    if ending == "lost":
-        mine.path.unlink()
-        approve_at(*place, study, "south")
+    if ending == "older":
+        file.write_bytes(older)
     else:
-        assert {"share 1", "opened 1", "share 2"} <= mine.entries.keys()
-        for entry in {"share 2", "opened 2"} & mine.entries.keys():  # as after step 1
-            del mine.entries[entry]
-        mine.save()
+        with closing(sqlite3.connect(file)) as book, book:
+            last = "WHERE event LIKE '%\"share 2\"%'"
+            changes = {"lost": f"DELETE FROM covdp_journal {last}"}
+            changes["changed"] = f"UPDATE covdp_journal SET event = replace(event, '0', '1') {last}"
+            assert book.execute(changes[ending]).rowcount == 3
     hub = Hub(NAMES)
     found = run_all(study.digest, hub=hub)
-    assert isinstance(found["south"], LedgerError)
-    assert "noise is never drawn again" in str(found["south"])
-    said = {kind for kind, _ in hub.seen if kind.startswith("step")}
-    assert said == ({"step 1"} if ending == "older" else set())  # of which it has the share
-    assert spent(place[1]) == ONCE
+    assert [type(error) for error in found.values()] == [LedgerError] * 3
+    assert not hub.seen
+    if ending == "older":
+        assert confirm_restored(file)
+        found = run_all(study.digest, hub=hub)
+        assert all("has not approved" in str(error) for error in found.values())
+        with pytest.raises(LedgerError, match="was paid before"):
+            approved(place)
+        assert not hub.seen
+        assert spent(open_ledger(file)) == ONCE
 
 
 def test_two_jobs_of_a_study_come_one_after_the_other(place: tuple[Path, Ledger]) -> None:
@@ -332,16 +341,18 @@ def test_withdrawn_nothing_of_it_stays(place: tuple[Path, Ledger]) -> None:
     with book.transaction(write=False) as tx:
         state = tx.state
         assert not any((state.releases, state.contents, state.declared, state.words))
-    mine.entries["share 1"] = b"drawn, and saved by who was running"
-    mine.save()
 
     own.write_text(text)
     again = approve_at(*place, study, "south")
-    assert again.entries == {}
+    assert entries_of(book, study, "south") == {}
     assert again.identity != mine.identity
     assert spent(book) == {"other": [], "north": [], "west": [], "south": [1.0]}
 
-    again.write("opened 1", b"a total")  # as of a ledger that was put back
+    account.keep(book, again.identity, "total", bytes)  # N is no word of images
+    withdraw(book, again)
+    again = approve_at(*place, study, "south")
+    assert entries_of(book, study, "south") == {}
+    account.keep(book, again.identity, "share 1", bytes)
     with pytest.raises(LedgerError, match="stays charged"):
         withdraw(book, again)
 
@@ -362,25 +373,23 @@ def test_of_what_was_withdrawn_other_charges_keep_what_they_declare(
         assert {key: dict(getattr(tx.state, key)) for key in before} == before
 
 
-def test_a_ledger_of_any_name_finds_its_studies(place: tuple[Path, Ledger]) -> None:
-    """A name may have signs that patterns are made of."""
-    book = init_ledger(place[0] / "ledger[1]*.sqlite")
-    book.set_budget("south", GDP(2.0))
-    mine = approve_at(place[0], book, study_of(), "south")
-    assert [each.identity for each in approvals(book)] == [mine.identity]
-
-
 def test_a_study_that_was_withdrawn_says_no_word(place: tuple[Path, Ledger]) -> None:
-    """Also where it is withdrawn while it runs, or its approval is put back."""
+    """Also where it is withdrawn while it runs."""
     study = approved(place)
     mine = approvals(place[1], study.digest, "south")[0]
-    kept = hospital.approval_path(place[1], study.digest, "south").read_bytes()
-    withdraw(place[1], mine)
-    hospital.approval_path(place[1], study.digest, "south").write_bytes(kept)
-    found = run_all(study.digest)
-    assert isinstance(found["south"], LedgerError)
+
+    def lie(turn: str, name: str, said: Any) -> Any:
+        if turn == "total" and approvals(place[1], study.digest, "south"):
+            withdraw(place[1], mine)
+        return said
+
+    hub = Hub(NAMES, lie)
+    found = run_all(study.digest, hub=hub)
+    assert "withdrawn" in str(found["south"])
+    assert not any(kind.startswith("step") for kind, _ in hub.seen)
+    assert "has not approved" in str(run_all(study.digest)["south"])
     with pytest.raises(LedgerError, match="withdrawn"):
-        account.seal_share(place[1], mine.identity, 1, "0" * 64)
+        account.keep(place[1], mine.identity, "share 1", bytes)
 
 
 def test_images_are_pinned(place: tuple[Path, Ledger]) -> None:
@@ -419,13 +428,12 @@ def test_persons_are_protected_together(place: tuple[Path, Ledger]) -> None:
     )
 
 
-def test_what_stands_beside_the_ledger_is_the_owners(place: tuple[Path, Ledger]) -> None:
-    """An approval and its journal are readable by nobody else."""
-    study = approved(place)
-    run_all(study.digest)
-    files = [mine.path for mine in approvals(place[1], study.digest)]
-    assert [file.stat().st_mode & 0o777 for file in files] == [0o600] * 3
-    assert all(len(mine.entries) > 1 for mine in approvals(place[1], study.digest))
+def test_nothing_of_a_study_stands_beside_its_ledger(place: tuple[Path, Ledger]) -> None:
+    """Which keeps the shares, and is readable by nobody else."""
+    run_all(approved(place).digest)
+    beside = [path for path in place[0].iterdir() if path.name.startswith(("ledger", "join"))]
+    assert {path.name for path in beside} == {"ledger.sqlite", "ledger.sqlite.marker"}
+    assert all(path.stat().st_mode & 0o077 == 0 for path in beside)
 
 
 def test_approved_twice_it_is_paid_once(place: tuple[Path, Ledger]) -> None:

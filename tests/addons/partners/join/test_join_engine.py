@@ -23,7 +23,6 @@ from nvflare.apis.signal import Signal
 from scipy import stats
 
 from covdp.addons.partners.join import engine
-from covdp.addons.partners.join.hospital import Approval, approvals
 from covdp.addons.partners.join.shares import JointError
 from covdp.addons.partners.join.site import Exchange, Site
 from covdp.addons.partners.join.study import Study
@@ -33,7 +32,7 @@ from covdp.ledger import Ledger
 from covdp.ledger.keys import fingerprint
 from tests.addons.partners.join import worker
 from tests.addons.partners.join.hub import study_of
-from tests.addons.partners.join.wards import NAMES, approve_at, write_hospitals
+from tests.addons.partners.join.wards import NAMES, approve_at, entries_of, write_hospitals
 from tests.tools.code import ROOT
 from tests.tools.patience import until
 
@@ -143,10 +142,9 @@ def approve_each(folder: Path, books: Mapping[str, Ledger]) -> Study:
     return study
 
 
-def approved(deployed: Deployment, study: Study) -> list[Approval]:
-    """Return the approvals of a study, of each hospital from its own ledger."""
-    books = deployed.books.values()
-    return [each for book in books for each in approvals(book, study.digest)]
+def kept_by_each(deployed: Deployment, study: Study) -> dict[str, dict[str, str]]:
+    """Return what the ledger of each hospital keeps of a study."""
+    return {name: entries_of(book, study, name) for name, book in deployed.books.items()}
 
 
 def allow(kit: Path, storage: Path) -> None:
@@ -322,10 +320,10 @@ def test_a_job_ends_when_not_all_say_their_words(why: str, tmp_path: Path) -> No
             line("hello", b"")
             return
         until(lambda: len(relay.said) == 2 or relay.fault)
-        if why == "unheard":
-            relay.heard["south"] -= engine.PATIENCE
-        elif why != "hand":
+        if why in ("silent", "gone"):
             relay.deadline = 0.0
+        while why == "unheard" and not relay.fault:  # as if its other thread were dead, too
+            relay.heard["south"] = -engine.PATIENCE
         if why != "gone":
             threading.Event().wait()  # and is there, as its other thread says
 
@@ -356,14 +354,9 @@ def test_a_job_has_no_code_and_names_the_study_and_the_hospitals_alone(tmp_path:
     """Its classes are those of the engine."""
     job = engine.write_job(tmp_path / "join", "ab" * 32, NAMES)
     files = {str(path.relative_to(job)): path for path in job.rglob("*") if path.is_file()}
-    assert set(files) == {
-        "meta.json",
-        "relay/config/config_fed_server.json",
-        "part/config/config_fed_client.json",
-    }
-    server, client = (
-        json.loads(files[name].read_text()) for name in sorted(files, reverse=True)[:2]
-    )
+    config = {"join/config/config_fed_client.json", "join/config/config_fed_server.json"}
+    assert set(files) == {"meta.json", *config}
+    client, server = (json.loads(files[name].read_text()) for name in sorted(config))
     assert server["workflows"][0]["args"] == {"hospitals": [*NAMES]}
     (executor,) = client["executors"]
     assert executor["executor"]["args"] == {"study": "ab" * 32}
@@ -423,8 +416,8 @@ def test_a_job_that_brings_code_is_run_by_no_site(
     def write(folder: Path, study: str, hospitals: Sequence[str]) -> Path:
         job = write_job(folder, study, hospitals)
         code = Path(worker.__file__).read_text()
-        (job / "part" / "custom").mkdir()
-        (job / "part" / "custom" / "worker.py").write_text(code)
+        (job / "join" / "custom").mkdir()
+        (job / "join" / "custom" / "worker.py").write_text(code)
         return job
 
     write_job = engine.write_job
@@ -446,7 +439,7 @@ def test_a_site_that_hangs_or_is_killed_goes_on_and_the_server_sees_uniform_word
     (deployed.folder / "hung").unlink()
     with pytest.raises(JointError, match=r"^south did not answer; nothing more is opened"):
         deployed.run(study, fault="kill south step 3")
-    before = {each.hospital: each.entries for each in approved(deployed, study)}
+    before = kept_by_each(deployed, study)
     shares = [entry for entry in before["south"] if entry.startswith("share")]
     assert shares == ["share 1", "share 2", "share 3"]
     deployed.start("south")
@@ -457,9 +450,9 @@ def test_a_site_that_hangs_or_is_killed_goes_on_and_the_server_sees_uniform_word
     assert {each["joint"]["hospital"] for each in documents} == {*NAMES}
     assert len({json.dumps(each["classes"], sort_keys=True) for each in documents}) == 1
     assert all(len(row.costs) == 1 for book in deployed.books.values() for row in book.show())
-    for mine in approved(deployed, study):
-        assert before[mine.hospital].items() <= mine.entries.items()
-        assert len(set(mine.entries.values())) == len(mine.entries)
+    for name, kept in kept_by_each(deployed, study).items():
+        assert before[name].items() <= kept.items()
+        assert len(set(kept.values())) == len(kept)
 
     words = list[bytes]()
     jobs = {*deployed.folder.glob("*.jsonl")} - old

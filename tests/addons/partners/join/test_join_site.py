@@ -6,7 +6,6 @@ often it raises a false alarm.
 
 import itertools
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,12 @@ from scipy import stats
 
 from covdp import GDP, MANIFOLDS, describe, domain, frechet_mean, open_dataset
 from covdp.addons.partners.join import shares
-from covdp.addons.partners.join.journal import StudyJournal
 from covdp.addons.partners.join.shares import JointNoise, Share, check_room, share_of
 from covdp.addons.partners.join.site import Site
-from covdp.errors import ConfigError, LedgerError, PrivacyError
+from covdp.errors import ConfigError, PrivacyError
 from covdp.mean import Release, mean
 from covdp.mean.sums import PER_UNIT
-from tests.addons.partners.join.hub import Hub, Killed, study_of, together
+from tests.addons.partners.join.hub import Hub, Kept, Killed, study_of, together
 
 NAMES = ("north", "south", "west")
 BOUND = domain("oct5", height=28, width=28)
@@ -42,6 +40,7 @@ def draw(site: Site, *, mu: float = 1.0, colluders: int = 1, stop: int | None = 
 
         def opened(step: int, share: Share) -> Any:
             if step == stop and site.name == "south":
+                site.keep(f"share {step}", lambda: share.draw().astype("<u8").tobytes())
                 raise Killed
             return before(step, share)
 
@@ -50,9 +49,9 @@ def draw(site: Site, *, mu: float = 1.0, colluders: int = 1, stop: int | None = 
     return mean(own, budget, domain=BOUND, manifold=SPACE, plan="auto", noise=noise, total=total)
 
 
-def test_all_hospitals_end_with_the_same_release(tmp_path: Path) -> None:
+def test_all_hospitals_end_with_the_same_release() -> None:
     """It is as near the mean of all as noise of its size allows, and its ρ is that of μ."""
-    results, _ = together(draw, tmp_path)
+    results, _ = together(draw)
     first = results["north"]
     for name in NAMES:
         np.testing.assert_array_equal(results[name].outputs, first.outputs)
@@ -61,9 +60,7 @@ def test_all_hospitals_end_with_the_same_release(tmp_path: Path) -> None:
     assert SPACE.dist(true, first.point) < 5.0 * first.predicted_error[0]
 
 
-def test_what_is_opened_is_the_sum_of_whole_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_opened_is_the_sum_of_whole_numbers() -> None:
     """To the last bit, of numbers near the ends of the lattice too."""
     drawn = dict[tuple[str, int], list[int]]()
     rng = np.random.default_rng(0)
@@ -73,18 +70,18 @@ def test_what_is_opened_is_the_sum_of_whole_numbers(
         found = []
         for step in (1, 2, 3):
             total = site.opened(step, Share(sums[site.name], 2.0**41))
-            noised = site.journal.entries[f"share {step}"]
+            noised = site.keep(f"share {step}", bytes)
             drawn[site.name, step] = np.frombuffer(noised, "<i8").tolist()
             found.append(total.view(np.int64).tolist())
         return found
 
-    results, _ = together(work, tmp_path)
+    results, _ = together(work)
     for step in (1, 2, 3):
         exact = [sum(column) for column in zip(*(drawn[n, step] for n in NAMES), strict=True)]
         assert all(results[name][step - 1] == exact for name in NAMES)
 
 
-def test_a_server_sees_uniform_words(tmp_path: Path) -> None:
+def test_a_server_sees_uniform_words() -> None:
     """Bytes of 12,000 masked words: a χ² test and one of serial pairs, p above 1e-6 each."""
     same = np.zeros(2000, np.int64)
 
@@ -92,7 +89,7 @@ def test_a_server_sees_uniform_words(tmp_path: Path) -> None:
         for step in (1, 2):
             site.opened(step, Share(same, 2.0**35))
 
-    _, hub = together(work, tmp_path)
+    _, hub = together(work)
     words = [said[64:] for kind, by in hub.seen if kind.startswith("step") for said in by.values()]
     octets = np.frombuffer(b"".join(words), np.uint8)
     assert len(octets) == 8 * 12_000
@@ -102,7 +99,7 @@ def test_a_server_sees_uniform_words(tmp_path: Path) -> None:
     assert abs(pairs) < 5.0
 
 
-def test_noise_of_a_total_is_that_of_all_hospitals(tmp_path: Path) -> None:
+def test_noise_of_a_total_is_that_of_all_hospitals() -> None:
     """Its standard deviation is σ within 4 standard errors: a false alarm in 16,000 runs."""
     sigma, count = 2.0, 4000
 
@@ -110,7 +107,7 @@ def test_noise_of_a_total_is_that_of_all_hospitals(tmp_path: Path) -> None:
         noise = JointNoise(3, 1, 1000, site)
         return noise(np.zeros(count), sigma, 1.0)
 
-    results, _ = together(work, tmp_path)
+    results, _ = together(work)
     found = results["north"].vector.std()
     assert abs(found / sigma - 1.0) < 4.0 / math.sqrt(2.0 * count)
     assert stats.kstest(results["north"].vector / sigma, "norm").pvalue > 1e-5
@@ -130,41 +127,41 @@ def test_shares_keep_the_promise_against_those_who_know_some(many: int, colluder
 
 
 @pytest.mark.parametrize("stop", [1, 3, 5])
-def test_a_hospital_that_is_killed_goes_on_without_new_noise(tmp_path: Path, stop: int) -> None:
+def test_a_hospital_that_is_killed_goes_on_without_new_noise(stop: int) -> None:
     """Each step that was opened is what it was, and no share is drawn twice."""
-    together(lambda site: draw(site, stop=stop), tmp_path)
-    before = journals(tmp_path)
-    results, _ = together(draw, tmp_path)
-    for name, after in journals(tmp_path).items():
+    kept: Kept = {}
+    together(lambda site: draw(site, stop=stop), kept=kept)
+    before = copied(kept)
+    results, _ = together(draw, kept=kept)
+    for name, after in copied(kept).items():
         assert after[: len(before[name])] == before[name]
         np.testing.assert_array_equal(results[name].outputs, results["north"].outputs)
-    again, _ = together(draw, tmp_path)
+    again, _ = together(draw, kept=kept)
     np.testing.assert_array_equal(again["west"].outputs, results["west"].outputs)
-    assert all(len(rows) == len(set(rows)) for rows in journals(tmp_path).values())
+    assert all(len(rows) == len(set(rows)) for rows in copied(kept).values())
 
 
-def test_other_parameters_after_a_break_draw_no_share_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_parameters_after_a_break_draw_no_share_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody keeps parameters, so the leading hospital may lie about them: what was drawn stays."""
-    together(lambda site: draw(site, stop=3), tmp_path)
-    before, agreed = journals(tmp_path), Site.agreed
-    assert [entry for entry, _ in before["west"]][-1] == "share 3"  # drawn, and not opened yet
+    kept: Kept = {}
+    together(lambda site: draw(site, stop=3), kept=kept)
+    before, agreed = copied(kept), Site.agreed
+    assert [entry for entry, _ in before["south"]][-1] == "share 3"  # drawn, and not opened yet
 
     def lead(site: Site, step: int, parameters: Any) -> Any:
         wider = {x: 2.0 * y if x in ("radius", "unit") else y for x, y in parameters.items()}
         return agreed(site, step, wider if site.name == "north" else parameters)
 
     monkeypatch.setattr(Site, "agreed", lead)
-    results, _ = together(draw, tmp_path)
-    for name, after in journals(tmp_path).items():
+    results, _ = together(draw, kept=kept)
+    for name, after in copied(kept).items():
         assert after[: len(before[name])] == before[name]
         np.testing.assert_array_equal(results[name].outputs, results["north"].outputs)
 
 
-def journals(folder: Path) -> dict[str, list[tuple[str, bytes]]]:
+def copied(kept: Kept) -> dict[str, list[tuple[str, bytes]]]:
     """Return the entries of each hospital, in order."""
-    return {name: [*StudyJournal.read(folder / f"{name}.json").entries.items()] for name in NAMES}
+    return {name: [*entries.items()] for name, entries in kept.items()}
 
 
 def lying(kind: str, change: Any) -> Hub:
@@ -188,26 +185,35 @@ def forged(change: Any) -> Any:
             lying("hello", lambda said: {k: v for k, v in said.items() if k != "south"}),
             "north, south, west are to take part",
         ),
-        (lying("hello", lambda said: {**said, "south": said["north"]}), "the key of south is not"),
-        (lying("hello", lambda said: {**said, "south": b"{}"}), "did not say who it is"),
+        (lying("hello", lambda said: {**said, "south": said["north"]}), "south has the key"),
+        (lying("hello", lambda said: {**said, "south": b"{}"}), "south has the key"),
         (lying("hello", lambda said: {**said, "south": "words"}), "are to take part"),
         (lying("transcript", lambda said: [*said.values()]), "are to take part"),
-        (lying("transcript", lambda said: {**said, "south": bytes(64)}), "has not its signature"),
-        (lying("parameters 1", forged(lambda _: bytes(8))), "has not its signature"),
-        (lying("count", forged(lambda _: bytes(8))), "has not its signature"),
-        (lying("count", forged(lambda words: words[:-1])), "has not its signature"),
-        (lying("total", lambda said: {**said, "south": said["north"]}), "has not its signature"),
-        (lying("step 2", lambda said: {**said, "south": bytes(9)}), "has not its signature"),
-        (lying("step 5", forged(lambda x: x[8:] + x[:8])), "has not its signature"),
+        (
+            lying("transcript", lambda said: {**said, "south": bytes(64)}),
+            "what came as of south is not signed",
+        ),
+        (lying("parameters 1", forged(lambda _: bytes(8))), "what came as of south is not signed"),
+        (lying("count", forged(lambda _: bytes(8))), "what came as of south is not signed"),
+        (lying("count", forged(lambda words: words[:-1])), "what came as of south is not signed"),
+        (
+            lying("total", lambda said: {**said, "south": said["north"]}),
+            "what came as of south is not signed",
+        ),
+        (
+            lying("step 2", lambda said: {**said, "south": bytes(9)}),
+            "what came as of south is not signed",
+        ),
+        (lying("step 5", forged(lambda x: x[8:] + x[:8])), "what came as of south is not signed"),
     ],
     ids=[
         *("absent", "key", "hello", "text", "list", "signature", "parameters", "count"),
         *("short count", "total", "short", "other total"),
     ],
 )
-def test_what_a_server_says_falsely_opens_nothing_more(hub: Hub, told: str, tmp_path: Path) -> None:
+def test_what_a_server_says_falsely_opens_nothing_more(hub: Hub, told: str) -> None:
     """The first hospital that sees it says so in one line, and none ends."""
-    check_lie(whole, hub, told, tmp_path)
+    check_lie(whole, hub, told)
 
 
 def whole(site: Site) -> bytes:
@@ -215,9 +221,9 @@ def whole(site: Site) -> bytes:
     return site.end(draw(site).outputs.tobytes())
 
 
-def check_lie(work: Any, hub: Hub, told: str, folder: Path) -> None:
+def check_lie(work: Any, hub: Hub, told: str) -> None:
     """Check that a lie ends an attempt, with one line, and that no other line is said of it."""
-    results, _ = together(work, folder, hub=hub)
+    results, _ = together(work, hub=hub)
     faults = [str(found) for found in results.values() if isinstance(found, ConfigError)]
     assert any(told in fault for fault in faults)
     assert not any("\n" in fault for fault in faults)
@@ -239,9 +245,7 @@ def check_lie(work: Any, hub: Hub, told: str, folder: Path) -> None:
     ],
     ids=str,
 )
-def test_what_a_hospital_says_falsely_opens_nothing_more(
-    kind: str, words: Any, told: str, tmp_path: Path
-) -> None:
+def test_what_a_hospital_says_falsely_opens_nothing_more(kind: str, words: Any, told: str) -> None:
     """Signed by it, and the same to all; or another to the west, which a server may help with."""
     south = list[Site]()
 
@@ -260,15 +264,34 @@ def test_what_a_hospital_says_falsely_opens_nothing_more(
         message = south[0]._message(kind, "south", other)
         return {**said, "south": south[0].identity.sign(message) + other}
 
-    check_lie(work, Hub(NAMES, lie), told, tmp_path)
+    check_lie(work, Hub(NAMES, lie), told)
+
+
+def test_no_step_is_opened_again_with_another_total() -> None:
+    """Whatever a hospital says after a break; what the others have said stays as it was."""
+    kept: Kept = {}
+    together(lambda site: draw(site, stop=3), kept=kept)
+    before = copied(kept)
+
+    def work(site: Site) -> Any:
+        signed = site.signed
+        if site.name == "south":
+            site.signed = lambda x, y: signed(x, y[8:] + y[:8] if x == "step 2" else y)  # type: ignore
+        return draw(site)
+
+    results, hub = together(work, kept=kept)
+    faults = {str(found) for found in results.values() if isinstance(found, ConfigError)}
+    assert faults == {"step 2 was opened with another total; agree on a new study"}
+    assert copied(kept) == before
+    assert "step 3" not in {kind for kind, _ in hub.seen}
 
 
 @pytest.mark.parametrize("who", ["terms", "key"])
-def test_another_study_or_another_key_is_refused(who: str, tmp_path: Path) -> None:
+def test_another_study_or_another_key_is_refused(who: str) -> None:
     """Before any word of the images leaves."""
     terms = {"west": study_of(name="other")} if who == "terms" else None
     keys = {"west": Ed25519PrivateKey.generate()} if who == "key" else None
-    results, hub = together(draw, tmp_path, terms=terms, keys=keys)
+    results, hub = together(draw, terms=terms, keys=keys)
     assert any(isinstance(found, ConfigError) for found in results.values())
     assert {kind for kind, _ in hub.seen} <= {"hello", "transcript"}
 
@@ -284,7 +307,7 @@ def test_another_study_or_another_key_is_refused(who: str, tmp_path: Path) -> No
     ids=["nan", "zero", "unit", "shape"],
 )
 def test_parameters_out_of_range_are_refused(
-    changes: dict[str, Any], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, Any], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the leading hospital itself has signed them."""
     agreed = Site.agreed
@@ -296,14 +319,14 @@ def test_parameters_out_of_range_are_refused(
         return parameters
 
     monkeypatch.setattr(Site, "agreed", lead)
-    results, hub = together(draw, tmp_path)
+    results, hub = together(draw)
     faults = {str(found) for found in results.values() if isinstance(found, ConfigError)}
     assert len(faults) == 1  # of the first that sees it; the others hear no more
     assert told in faults.pop()
     assert not any(kind.startswith("step") for kind, _ in hub.seen)
 
 
-def test_a_mask_is_put_on_one_sum_only(tmp_path: Path) -> None:
+def test_a_mask_is_put_on_one_sum_only() -> None:
     """The difference of two would tell both."""
 
     def work(site: Site) -> None:
@@ -311,37 +334,22 @@ def test_a_mask_is_put_on_one_sum_only(tmp_path: Path) -> None:
         with pytest.raises(PrivacyError, match="one sum only"):
             site.masked(1, np.arange(1, 4, dtype=np.uint64))
 
-    results, _ = together(work, tmp_path)
+    results, _ = together(work)
     assert set(results.values()) == {None}
 
 
-def test_masks_of_two_steps_have_nothing_in_common(tmp_path: Path) -> None:
+def test_masks_of_two_steps_have_nothing_in_common() -> None:
     """No word of 1,000 is the same, by chance in one run of 10¹⁵. In a total they cancel."""
     words = np.arange(1000, dtype=np.uint64)
 
     def work(site: Site) -> Any:
         return [site.masked(step, words) for step in (1, 2)]
 
-    results, _ = together(work, tmp_path)
+    results, _ = together(work)
     assert all((first != second).all() for first, second in results.values())
     for step in (0, 1):
         total = np.sum([masked[step] for masked in results.values()], axis=0, dtype=np.uint64)
         np.testing.assert_array_equal(total, 3 * words)
-
-
-def test_a_journal_that_is_damaged_ends_the_study(tmp_path: Path) -> None:
-    """What a power cut left short stands beside it, and is not read; another end is a fault."""
-    together(draw, tmp_path)
-    path = tmp_path / "west.json"
-    text = path.read_text()
-    path.with_name(".west.json.0.part").write_text(text[:-9])
-    results, _ = together(draw, tmp_path)
-    assert isinstance(results["west"], Release)
-    assert path.read_text() == text
-    for changed in ("x" + text, text[:-9], ""):
-        path.write_text(changed)
-        with pytest.raises(LedgerError, match="damaged; the study has ended"):
-            StudyJournal.read(path)
 
 
 def test_words_that_do_not_fit_are_refused() -> None:

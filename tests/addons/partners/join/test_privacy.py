@@ -8,7 +8,6 @@ run, and the bound holds for every run.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from covdp import GDP, MANIFOLDS, describe, domain, open_dataset
-from covdp.addons.partners.join.journal import StudyJournal
 from covdp.addons.partners.join.shares import JointNoise, Rehearsal, Share, Words
 from covdp.addons.partners.join.site import Site
 from covdp.arrays import FloatArray
@@ -25,7 +23,7 @@ from covdp.errors import CovdpError
 from covdp.mean import Release, mean
 from covdp.mean.clip import LEAST_SENT, MOST_SENT, fault_of
 from covdp.mechanisms import LATTICE
-from tests.addons.partners.join.hub import together
+from tests.addons.partners.join.hub import Kept, together
 
 BOUND = domain("oct5", height=28, width=28)
 SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
@@ -62,15 +60,14 @@ def released(own: Classes, noise: JointNoise, total: int) -> list[Release]:
 class Replay:
     """A meeting that says what was said, and keeps what one hospital would have sent."""
 
-    journal: StudyJournal
+    totals: Mapping[int, Words]
     parameters: Mapping[int, Mapping[str, Any]]
     sums: list[tuple[NDArray[np.int64], float]] = field(default_factory=list)
 
     def opened(self, step: int, share: Share) -> Words:
         """Return the total that was opened."""
         self.sums.append((share.whole, share.scale))
-        content = self.journal.entries[f"opened {step}"]
-        return np.frombuffer(content, "<u8").astype(np.uint64)
+        return self.totals[step]
 
     def agreed(self, step: int, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the parameters that were agreed."""
@@ -78,7 +75,8 @@ class Replay:
 
 
 def told(
-    journal: StudyJournal,
+    total: int,
+    totals: Mapping[int, Words],
     parameters: Mapping[int, Mapping[str, Any]],
     own: Classes,
     other: Classes,
@@ -86,10 +84,9 @@ def told(
     colluders: int,
 ) -> float:
     """Return the squared moves of all steps over the noise that is not known: μ² of the replay."""
-    total = int.from_bytes(journal.entries["total"], "big")
     found = []
     for classes in (own, other):
-        meeting = Replay(journal, parameters)
+        meeting = Replay(totals, parameters)
         released(classes, JointNoise(many, colluders, total, meeting), total)
         found.append(meeting.sums)
     hidden = many - colluders
@@ -163,21 +160,28 @@ def test_replayed_transcripts_tell_at_most_mu(
     colluders: int,
     lie: Callable[[Site], None] | None,
     lead: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of a record replaced or moved, t shares known, whatever a hospital or the leader say."""
     names = tuple(f"h{place}" for place in range(many))
-    agreed, kept = Site.agreed, dict[int, Mapping[str, Any]]()
+    agreed, parameters = Site.agreed, dict[int, Mapping[str, Any]]()
+    opened, totals = Site.opened, dict[int, Words]()
 
-    def leading(site: Site, step: int, parameters: Any) -> Any:
-        own = lead(parameters) if lead and site.name == names[0] else parameters
+    def leading(site: Site, step: int, here: Any) -> Any:
+        own = lead(here) if lead and site.name == names[0] else here
         found = agreed(site, step, own)
         if site.name == names[1]:
-            kept[step] = found
+            parameters[step] = found
+        return found
+
+    def opening(site: Site, step: int, share: Share) -> Words:
+        found = opened(site, step, share)
+        if site.name == names[1]:
+            totals[step] = found
         return found
 
     monkeypatch.setattr(Site, "agreed", leading)
+    monkeypatch.setattr(Site, "opened", opening)
 
     def work(site: Site) -> None:
         if lie and site.name == names[0]:
@@ -186,11 +190,14 @@ def test_replayed_transcripts_tell_at_most_mu(
         total = site.count(sum(map(len, own)))
         released(own, JointNoise(many, colluders, total, site), total)
 
-    results, _ = together(work, tmp_path, names)
+    kept: Kept = {}
+    results, _ = together(work, names, kept=kept)
     assert set(results.values()) == {None}
-    journal = StudyJournal.read(tmp_path / f"{names[1]}.json")
+    total = int.from_bytes(kept[names[1]]["total"], "big")
     own = part(1, many)
-    found = [told(journal, kept, own, other, many, colluders) for other in neighbours(own)]
+    found = [
+        told(total, totals, parameters, own, other, many, colluders) for other in neighbours(own)
+    ]
     print(max(found))
     assert max(found) <= MU**2
     if lie is None and lead is None:

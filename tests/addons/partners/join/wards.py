@@ -13,7 +13,7 @@ import pytest
 
 from covdp import open_dataset
 from covdp.addons.partners import join
-from covdp.addons.partners.join.hospital import Approval, approve, take_part
+from covdp.addons.partners.join.hospital import Approval, approvals, approve, take_part
 from covdp.addons.partners.join.study import Study
 from covdp.errors import CovdpError
 from covdp.ledger import Ledger, init_ledger
@@ -46,6 +46,13 @@ def approve_at(folder: Path, book: Ledger, study: Study, name: str) -> Approval:
     """Approve a study at one hospital."""
     config, out = folder / name / f"{name}.toml", folder / "out" / name
     return approve(study, name, config, book, out)[0]
+
+
+def entries_of(book: Ledger, study: Study, name: str) -> dict[str, str]:
+    """Return what a ledger keeps of a study at a hospital, but for its approval."""
+    (mine,) = approvals(book, study.digest, name)
+    with book.transaction(write=False) as tx:
+        return {x: y for x, y in tx.state.words[mine.identity].items() if x != "approval"}
 
 
 def run_all(

@@ -437,11 +437,15 @@ def test_nothing_of_a_study_stands_beside_its_ledger(place: tuple[Path, Ledger])
 
 
 def test_approved_twice_it_is_paid_once(place: tuple[Path, Ledger]) -> None:
-    """Before and after its release."""
+    """Before and after its release, and where another version has approved it since."""
     study = approved(place)
     assert approved(place) == study
     run_all(study.digest)
+    other = approvals(place[1])[0].identity
+    account.keep(place[1], other, "approval", lambda: b'{"study": {"later": 1}}', anew=True)
+    assert len(approvals(place[1])) == 2
     assert approved(place) == study
+    assert len(approvals(place[1])) == 3
     assert spent(place[1]) == ONCE
 
 

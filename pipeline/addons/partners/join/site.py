@@ -100,11 +100,17 @@ class Site:
         public = (key.public_key().public_bytes_raw() for key in (self.identity, private))
         said = self._from_all("hello", b"".join([*public, mine, secrets.token_bytes(32)]))
         for name, words in said.items():
-            if (key := fingerprint(words[:32])) != self.study.fingerprints[name]:
-                raise JointError(f"{name} has the key {key}, not that of the terms; ask by phone")
+            if len(words) != 128:  # of other lengths two rows of words might be one transcript
+                raise JointError(f"{name} did not say who it is; {START_ANEW}")
+            if (found := fingerprint(words[:32])) != self.study.fingerprints[name]:
+                raise JointError(f"{name} has the key {found}, not that of the terms; ask by phone")
             if words[64:96] != mine:
                 raise JointError(f"{name} has approved other terms; compare them letter by letter")
-            self.shared[name] = private.exchange(X25519PublicKey.from_public_bytes(words[32:64]))
+            try:
+                key = X25519PublicKey.from_public_bytes(words[32:64])
+                self.shared[name] = private.exchange(key)
+            except ValueError:
+                raise JointError(f"the masks of {name} have no key; {START_ANEW}") from None
         content = b"".join(name.encode() + b"\0" + said[name] for name in sorted(said))
         self.hello, self.transcript = said, hashlib.sha256(content).digest()
         self.signed("transcript", b"")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy import stats
 
 from covdp import GDP, MANIFOLDS, describe, domain, frechet_mean, open_dataset
@@ -186,7 +187,12 @@ def forged(change: Any) -> Any:
             "north, south, west are to take part",
         ),
         (lying("hello", lambda said: {**said, "south": said["north"]}), "south has the key"),
-        (lying("hello", lambda said: {**said, "south": b"{}"}), "south has the key"),
+        (lying("hello", lambda said: {**said, "south": b"{}"}), "south did not say who it is"),
+        (lying("hello", lambda said: {**said, "south": said["south"] + b"."}), "did not say who"),
+        (
+            lying("hello", lambda x: {**x, "south": x["south"][:32] + bytes(32) + x["south"][64:]}),
+            "the masks of south have no key",
+        ),
         (lying("hello", lambda said: {**said, "south": "words"}), "are to take part"),
         (lying("transcript", lambda said: [*said.values()]), "are to take part"),
         (
@@ -207,13 +213,46 @@ def forged(change: Any) -> Any:
         (lying("step 5", forged(lambda x: x[8:] + x[:8])), "what came as of south is not signed"),
     ],
     ids=[
-        *("absent", "key", "hello", "text", "list", "signature", "parameters", "count"),
+        *(
+            "absent",
+            "key",
+            "hello",
+            "long",
+            "no key",
+            "text",
+            "list",
+            "signature",
+            "parameters",
+            "count",
+        ),
         *("short count", "total", "short", "other total"),
     ],
 )
 def test_what_a_server_says_falsely_opens_nothing_more(hub: Hub, told: str) -> None:
     """The first hospital that sees it says so in one line, and none ends."""
     check_lie(whole, hub, told)
+
+
+def test_one_transcript_is_of_one_key_of_each_hospital() -> None:
+    """A row of words can be parted in two ways if their length is free: all sign the same row.
+
+    So the west would mask with a key of the server's in place of the south's.
+    """
+
+    def lie(turn: str, name: str, answer: Any) -> Any:
+        if turn != "hello":
+            return answer
+        south = answer["south"]
+        other = south[:32] + X25519PrivateKey.generate().public_key().public_bytes_raw()
+        marked = b"south\0" + other + south[64:]
+        if name == "west":
+            return {**answer, "south": marked.removeprefix(b"south\0") + b"south\0" + south}
+        return {**answer, "north": answer["north"] + marked} if name == "south" else answer
+
+    hub = Hub(NAMES, lie)
+    results, _ = together(whole, hub=hub)
+    assert [kind for kind, _ in hub.seen] == ["hello"]
+    assert any("did not say who it is" in str(found) for found in results.values())
 
 
 def whole(site: Site) -> bytes:

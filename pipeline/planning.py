@@ -15,7 +15,7 @@ and budgets. The pictures stand for how records of a class spread, not for what 
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import NamedTuple, Protocol
@@ -36,9 +36,11 @@ from covdp.descriptors import (
     require_descriptor_for,
 )
 from covdp.errors import ConfigError, require_known
+from covdp.figures import listing
 from covdp.geometry import MANIFOLDS, Manifold
 from covdp.inference import NOISY, NOTHING, Verdict, usual_difference, verdict_of
 from covdp.inference.confidence import ErrorLaw
+from covdp.inference.verdict import COMPARISONS, LARGE, SMALL
 from covdp.mean import AdaptivePlan, MeanSetup, Plan, Release, SinglePlan
 from covdp.mean.rounds import default_shares, is_few
 from covdp.mechanisms import MECHANISMS
@@ -55,10 +57,10 @@ from covdp.privacy import (
     repeat_as_written,
     success,
 )
-from covdp.privacy.rounding import digits_up
+from covdp.privacy.rounding import digits_up, two_digits
 from covdp.publish import ReleaseConfig
 from covdp.registry import Registry
-from covdp.report.templates import say_each
+from covdp.report.templates import percent, say_each
 
 WIDENED = (0.75, 1.4)
 """Factors by which a range reaches beyond the least and the largest error of the pictures.
@@ -443,6 +445,22 @@ class BudgetPrice:
 
 USES = ("nothing", "large differences", "comparisons, classifiers", "small changes, too")
 """Uses of a mean by their number (`covdp.inference.verdict`)."""
+USES_IN_SENTENCES = {
+    (NOTHING, NOTHING): "not usable",
+    (LARGE, LARGE): "usable for large differences only",
+    (COMPARISONS, COMPARISONS): "usable for comparisons and classifiers",
+    (SMALL, SMALL): "usable for comparisons, classifiers and small changes over time",
+    (NOTHING, LARGE): "perhaps usable for large differences",
+    (NOTHING, COMPARISONS): "perhaps usable for comparisons and classifiers",
+    (NOTHING, SMALL): "perhaps usable for small changes over time",
+    (LARGE, COMPARISONS): "usable for large differences, perhaps for comparisons and classifiers",
+    (LARGE, SMALL): "usable for large differences, perhaps for small changes over time",
+    (
+        COMPARISONS,
+        SMALL,
+    ): "usable for comparisons and classifiers, perhaps for small changes over time",
+}
+"""Predictions by the use at the upper and at the lower end of an error range."""
 
 
 @dataclass(frozen=True)
@@ -529,7 +547,7 @@ class Forecast:
     classes : tuple of ClassForecast
         Forecast of each class.
     verdict : tuple of str
-        Sentences on what the means are likely usable for at the config's budget.
+        Sentences on the predicted use of the means at the config's budget.
     meaning : tuple of str
         Sentences on what the numbers mean, and where that was measured.
     """
@@ -699,35 +717,29 @@ class _Forecasts:
         return ErrorForecast(n, *estimate, estimate.radius(self.curve.domain.dimension), use)
 
     def verdict(self, units: Mapping[str, ClassArrivals], night: int) -> tuple[str, ...]:
-        """Return what all means are likely usable for, in words."""
-        config = self.config
-        return say_each(
-            "usable",
-            found=[
-                self._verdict(name, arrivals, night)
-                for name, arrivals in units.items()
-                if arrivals.until(night)
-            ],
-            unit=config.unit,
-            definition=config.definition,
-            budget=config.budget,
-            likely=True,
-            first_mean=None if config.nights is None else config.nights.first_mean,
-            protects=protects(config.promise, config.hardened),
-        )
+        """Return the predicted use of all means, in words."""
+        there = [(name, each) for name, each in units.items() if each.until(night)]
+        ends = [
+            (self._verdict(name, each, night), self._verdict(name, each, night, best=True))
+            for name, each in there
+        ]
+        return tuple(_predictions(self.config, ends, self.curve.widened == WIDENED))
 
     def _verdict(
         self, name: str, units: ClassArrivals, night: int, *, best: bool = False
     ) -> Verdict:
         """Return the likely use of a mean by the upper end of its range; `best`: by the lower.
 
-        As many records as are said to be needed for more are judged as the mean itself is.
+        As many records as are said to be needed for more are judged as the mean itself is. Where
+        clipping alone forbids the next use, no number is needed.
         """
         found = self._judged(name, units, night, best=best)
         if best or self.config.nights is not None or found.factor == 1.0:
             return found
         enough, likely = units.until(night), found
         while likely.use == found.use:
+            if enough > MOST_PREDICTED:
+                return replace(found, factor=1.0)
             enough = math.ceil(max(likely.needed, 1.1 * enough))
             likely = self._judged(name, ClassArrivals(enough), 1)
         return replace(found, factor=enough / max(found.n, 1.0))
@@ -777,6 +789,57 @@ class _Forecasts:
             volumes=DESCRIPTORS[self.config.descriptor].dimensions == 3,
             empty=empty,
         )
+
+
+def _predictions(
+    config: ReleaseConfig, ends: Sequence[tuple[Verdict, Verdict]], varied: bool
+) -> Iterator[str]:
+    """Yield the predicted use, noise and need of all means, those of one use together.
+
+    `ends` has the verdict at the upper and at the lower end of each error range; `varied` says
+    whether these ends depend on how similar images are.
+    """
+    if not protects(config.promise, config.hardened):
+        yield "At this budget nobody is protected: the best attack may succeed in 99 of 100 cases."
+    groups = defaultdict[tuple[int, int], list[tuple[Verdict, Verdict]]](list)
+    for upper, lower in ends:
+        if upper.share is not None:
+            groups[upper.use, lower.use].append((upper, lower))
+    for uses, rows in sorted(groups.items(), reverse=True):
+        yield f"Prediction: {USES_IN_SENTENCES[uses]}: {listing(x.name for x, _ in rows)}."
+        yield f"Noise: {_noise(rows, config.unit)}."
+        if varied:
+            yield "Classes of similar images, such as chest X-rays, are nearer to the lower end."
+            varied = False
+        worst = [upper for upper, _ in rows]
+        if uses[0] < COMPARISONS and any(x.factor > 1.0 for x in worst):
+            yield _need(config, worst, several=len(rows) < len(ends))
+    if waiting := [upper.name for upper, _ in ends if upper.share is None]:
+        yield f"No mean yet of {listing(waiting)}."
+        if plan := config.nights:
+            yield f"A class has its first mean at about {plan.first_mean:,} {config.unit}s."
+
+
+def _noise(rows: Sequence[tuple[Verdict, Verdict]], unit: str) -> str:
+    """Return the range of the noise of the class in which it is worst."""
+    upper, lower = max(rows, key=lambda row: row[0].share or 0.0)
+    high, low, usual = upper.share or 0.0, lower.share or 0.0, "a usual difference between classes"
+    whose = f"{upper.n:,} {unit}s{' each' * upper.name.startswith('each ')}"
+    whose = f"{upper.name}, {whose}" if len(rows) > 1 else whose
+    if low < 2.0 <= high:
+        return f"{percent(low)} of {usual} to {percent(high)} as much ({whose})"
+    return f"{percent(low)} to {percent(high)}{' of' * (high < 2.0)} {usual} ({whose})"
+
+
+def _need(config: ReleaseConfig, worst: Sequence[Verdict], *, several: bool) -> str:
+    """Return the number of images, and the budget, that the next use needs at the upper end."""
+    of = f" of {listing(x.name for x in worst)}" * several
+    use = f"any use{of} needs" if worst[0].use == NOTHING else f"comparisons{of} need"
+    factor, needed = max(x.factor for x in worst), max(x.needed for x in worst)
+    budgets = {"gdp": ("μ", factor), "zcdp": ("ρ", factor**2)}
+    letter, times = budgets.get(config.definition, ("", 0.0))
+    budget = f", or {letter} = {two_digits(config.budget * times)}" * bool(letter)
+    return f"At the upper end {use} about {two_digits(needed)} {config.unit}s a class{budget}."
 
 
 def expected_uses(

@@ -1,4 +1,4 @@
-"""The command that looks before anything is paid: images, odd files, account, likely use.
+"""The command that looks before anything is paid: images, odd files, account, predicted use.
 
 What it prints is as private as the images. No service and no flow calls it: to release or not by
 what images show would tell of them.
@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from covdp.errors import ConfigError, one_line, printable
 
 if TYPE_CHECKING:
     from covdp.datasets import Card
-    from covdp.datasets.summary import OddFile
+    from covdp.datasets.summary import FileCount, OddFile
     from covdp.publish import ReleaseConfig
     from covdp.publish.preview import Preview
     from covdp.store import FileFault, Inspection, Place
@@ -45,14 +46,16 @@ def check(
     ledger: LedgerAddress = None,
     output: Printing = PLAIN,
 ) -> None:
-    """Look at all images before anything is paid: which are odd, and the likely use of a release.
+    """Look at all images before anything is paid: which are odd, and the predicted use.
 
-    Every file is read. The command shows odd files, each with the reason and the lines to paste,
-    the classes and persons, the account, the release that would follow and its likely use. A page
-    shows the images as they enter, too. Nothing is charged. Only OUT is written, for you alone. The
+    Every image is read. The range of values is counted on a part of the files if there are 2,000 or
+    more. The command shows odd files, each with the reason and the lines to paste, the classes and
+    persons, the account, the release that would follow and its predicted use. A page shows the
+    images as they enter, too. Nothing is charged. Only OUT is written, for you alone. The
     page and all that is printed are as private as the images.
 
-    The exit code is 3 if somebody must decide or mend something, else 0. No schedule may depend on
+    The exit code is 3 if somebody must decide or mend something, else 0. Copies of images are a
+    note, and do not change it. No schedule may depend on
     this code, as a release that comes or does not come would then tell what the images show.
 
     ```
@@ -128,16 +131,29 @@ def settings_of(dataset: str, budget: float = PROPOSED) -> "ReleaseConfig":
         Budget of the release, μ.
     """
     from covdp.datasets import find_card
-    from covdp.descriptors import descriptors_for
     from covdp.publish import ReleaseConfig, plain_name
 
     card = find_card(dataset)
     name = plain_name(card.name.removesuffix("-card"))
-    fit = descriptors_for(channels=card.channels, volumes=card.volumes)
-    default = ReleaseConfig.model_fields["descriptor"].default
     keys: Mapping[str, Any] = {"name": name, "population": name, "dataset": dataset}
-    keys = {**keys, "descriptor": default if default in fit else fit[0], "run_key": "none"}
+    keys = {**keys, "descriptor": descriptor_of(card), "run_key": "none"}
     return ReleaseConfig(**keys, budget=budget).of_card(card)
+
+
+def descriptor_of(card: "Card") -> str:
+    """Return the descriptor of a card by default: that of releases, if it fits the images.
+
+    Parameters
+    ----------
+    card : Card
+        Card of the dataset.
+    """
+    from covdp.descriptors import descriptors_for
+    from covdp.publish import ReleaseConfig
+
+    fit = descriptors_for(channels=card.channels, volumes=card.volumes)
+    default = str(ReleaseConfig.model_fields["descriptor"].default)
+    return default if default in fit else fit[0]
 
 
 def root_beside(dataset: str, card: "Card") -> Path | None:
@@ -221,9 +237,19 @@ def file_tables(found: "Inspection") -> list[Table]:
         for title, files in shown.items()
         if files
     ]
-    counts = ((*x[:2], f"{x.files:,}") for x in found.counts)
-    kinds = new_table("files have", "", *numbers("files"), rows=counts)
+    kinds = new_table("files have", "", *numbers("files"), rows=_kinds(found.counts))
     return [*tables, *([kinds] * bool(found.counts))]
+
+
+def _kinds(counts: "Sequence[FileCount]") -> Iterator[tuple[str, str, str]]:
+    """Yield the cells of counts; a feature that is not read of all files says of how many."""
+    read = Counter[str]()
+    for row in counts:
+        read[row.feature] += row.files
+    for row in counts:
+        known = read[row.feature]
+        part = f", of {known:,} files read" * (known < max(read.values()))
+        yield row.feature + part, row.value, f"{row.files:,}"
 
 
 def _cells(files: "Sequence[FileFault | OddFile]") -> Iterator[tuple[Text, Text]]:
@@ -241,6 +267,7 @@ def _items(preview: "Preview") -> list[Table | str]:
     shown = [[escape(printable(cell)) for cell in line] for line in rows]
     lines = [f" account: {preview.account}" * bool(preview.account)]
     lines += [f" a release would {preview.would}", *(f" {text}" for text in preview.use)]
+    lines += [f" note: {text}" for text in preview.notes]
     if preview.decisions:
         lines += ["", " to decide or mend:", *(f"   {text}" for text in preview.decisions)]
     lines += [f" {text}" for text in preview.paste]
@@ -267,6 +294,7 @@ def _values(preview: "Preview") -> dict[str, Any]:
         "odd": [{"file": x.file, "reason": x.reason, "kind": kind} for x, kind in preview.odd],
         "counts": [row._asdict() for row in preview.found.counts],
         "decide": preview.decisions,
+        "notes": preview.notes,
         "paste": preview.paste,
         "would": preview.would,
         "account": preview.account or None,

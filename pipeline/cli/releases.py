@@ -85,7 +85,8 @@ def plan(
     config
         The release in TOML, as for `covdp release`.
     n
-        Number of images, or persons, of a class, CLASS=N; once for each class [some usual sizes].
+        Number of images, or persons, of a class, CLASS=N; once for each class. If left out: the
+        number of images of the config, else some usual sizes.
     per_night
         Number of images, or persons, that come each night, in each class.
     nights
@@ -141,10 +142,10 @@ def counted(config: "ReleaseConfig") -> tuple[dict[str, int], int | None]:
 
 
 def _uses(result: "Forecast", letter: str) -> Table:
-    """Return what the mean of each class is likely usable for, by budget."""
+    """Return the predicted use of the mean of each class, by budget."""
     heads: list[Column | str] = [*numbers(f"budget {letter}", "best test, %")]
     heads += numbers("releases" if result.horizon is None else "nights")
-    heads += [Column(escape(f"usable for: {_of(row, result)}")) for row in result.classes]
+    heads += [Column(escape(f"usable at least for: {_of(row, result)}")) for row in result.classes]
     rows = (
         (
             f"{price.value:.4g}",
@@ -209,8 +210,8 @@ def _account(
     left = equation(row.left, 6, left=True) if row.left else "nothing"
     return (
         row.lasts,
-        f"{'nights' if config.nights else 'releases'}: the number that the account of "
-        f"{config.population} can pay for, from {left} of its {equation(row.budget, 6)}",
+        f"{'nights' if config.nights else 'releases'}: number that the account of "
+        f"{config.population} can pay ({left} left of {equation(row.budget, 6)})",
     )
 
 
@@ -299,8 +300,15 @@ def _by_night(result: "Forecast", letter: str) -> Table:
         )
         for night, total, *errors in lines
     )
-    title = "Night by night, at the budget of the config"
-    return new_table(*heads, rows=rows, title=title, title_justify="left")
+    texts = {"title": "Night by night, at the budget of the config"}
+    if result.horizon is not None:
+        texts["caption"] = WIDER
+    return new_table(*heads, rows=rows, **texts, title_justify="left", caption_justify="left")
+
+
+WIDER = (
+    "After the opening the range is wider: the prediction is less sure, the error is not larger."
+)
 
 
 def _solved(result: "Forecast", letter: str) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from rich.markup import escape
 
-from covdp.cli.check import look, root_beside
+from covdp.cli.check import descriptor_of, look, root_beside
 from covdp.cli.options import PLAIN, DataRoot, LedgerAddress, Printing, Written
 from covdp.cli.output import print_json, print_line
 from covdp.errors import ConfigError, CovdpError, LedgerError, one_line
@@ -49,7 +49,7 @@ def start(
 ) -> None:
     """Make the ledger, account and config of a first release, from a card.
 
-    Images are checked as by `covdp check`, and faults to mend are named. Nothing is paid. In a
+    Images are checked as by `covdp check`, and decisions are named. Nothing is paid. In a
     terminal the command asks for options that are missing. It changes no ledger, account or config
     that is there.
 
@@ -70,8 +70,8 @@ def start(
     budget
         Cost of the release, as μ, for all classes together.
     nights
-        Most nights of a stream, in which an image is paid for once. Without a stream it is paid for
-        in each release.
+        Maximum number of nights of a stream. An image is paid once for all of them. Without a
+        stream it is paid in each release.
     """
     from covdp.datasets import fetch, find_card
     from covdp.datasets.registry import data_root as root_of
@@ -100,6 +100,7 @@ def start(
     _check_numbers(budget, total)
     config = out or Path(f"{plain_name(name)}.toml")
     values = {"population": name, "root": root_of(data_root).resolve(), "budget": budget}
+    values["descriptor"] = descriptor_of(settings)
     _write_config(config, card, values, nights)
     try:
         made = load_release(config)
@@ -114,15 +115,18 @@ def start(
     _say_made(config, made, book, ledger, output)
 
 
-def _checked(made: "ReleaseConfig", ledger: str | None) -> tuple[list[str], dict[str, Path]]:
-    """Return what is to be mended before a release is paid, and the page that shows it."""
+def _checked(
+    made: "ReleaseConfig", ledger: str | None
+) -> tuple[dict[str, list[str]], dict[str, Path]]:
+    """Return decisions before a release is paid, notes, and the page that shows both."""
     from covdp.files import default_out
 
     try:
         preview, paths = look(made, None, default_out(made.name, "check"), ledger, made=True)
     except CovdpError as error:  # such as a folder without an image
-        return [one_line(error)], {}
-    return [*preview.decisions, *preview.paste], {"check": paths["page"]}
+        return {"decide": [one_line(error)], "notes": []}, {}
+    decide = [*preview.decisions, *preview.paste]
+    return {"decide": decide, "notes": list(preview.notes)}, {"check": paths["page"]}
 
 
 def _check_numbers(budget: float, total: float | None) -> None:
@@ -148,7 +152,7 @@ def _write_config(
     config: Path, card: Path, values: Mapping[str, object], nights: int | None
 ) -> None:
     """Write the config of a release, where there is none."""
-    from covdp.publish import plain_name
+    from covdp.publish import ReleaseConfig, plain_name
     from covdp.toml import to_toml
 
     beside = card.resolve().parent == config.resolve().parent
@@ -159,6 +163,8 @@ def _write_config(
         f"data_root = {to_toml(str(values['root']), ConfigError)}",
         f"budget = {to_toml(values['budget'], ConfigError)}  # μ, for all classes together",
     ]
+    if values["descriptor"] != ReleaseConfig.model_fields["descriptor"].default:
+        lines.append(f"descriptor = {to_toml(values['descriptor'], ConfigError)}  # fits the card")
     lines += [] if nights is None else ["", "[stream]", f"horizon = {nights}"]
     try:
         with config.open("x", encoding="utf-8") as stream:
@@ -180,9 +186,9 @@ def _say_made(
 
     (row,) = book.show(made.population)
     where = book.database.place.removeprefix("ledger ")
-    mend, pages = _checked(made, ledger)
+    found, pages = _checked(made, ledger)
     if output.json:
-        print_json({"config": config, "ledger": where, "account": row, "decide": mend, **pages})
+        print_json({"config": config, "ledger": where, "account": row, **found, **pages})
         return
     print_line(config if output.quiet else f"config   {config}")
     more = ["--ledger", ledger] if ledger else []
@@ -194,7 +200,8 @@ def _say_made(
         f"account  {made.population}: {left} left of {equation(row.budget, 6)}",
         *([opening.format(made.nights.first_mean, made.unit)] if made.nights else ()),
         *(f"check    {page}" for page in pages.values()),
-        *(f"{'' if place else 'mend':8} {text}" for place, text in enumerate(mend)),
+        *(f"{'' if place else 'decide':8} {text}" for place, text in enumerate(found["decide"])),
+        *(f"note     {text}" for text in found["notes"]),
         *(f"next     {command}" for command in commands),
     ):
         output.show(escape(line))

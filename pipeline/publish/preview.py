@@ -39,6 +39,8 @@ PICTURES = 12
 """Images of a class that are shown."""
 QUANTILES = (0.01, 0.5, 0.99)
 """Quantiles of gray levels that are stated."""
+NO_USE = "Prediction: no mean of this release is usable (upper end of the error range)"
+"""Decision where a release may be useless, and public numbers do not refuse it."""
 
 
 ENTRANTS = Registry[Callable[[Ledger, Sequence[bytes]], Iterable[tuple[PaidStream, int]]]](
@@ -101,11 +103,11 @@ class Preview:
     charged : tuple of str
         Charges of other populations for images that are equal to these.
     use : tuple of str
-        Sentences on what its means are likely usable for.
+        Sentences on the predicted use of its means.
     uses : tuple of str
-        The same of each class, in a few words.
+        Use of the mean of each class at the upper end of its error range, in a few words.
     useless : bool
-        True if no mean is likely usable for anything.
+        True if no mean is usable at the upper end of its error range.
     paste : tuple of str
         Rows to paste, so that the card leaves out what cannot be used.
     note : str
@@ -142,13 +144,11 @@ class Preview:
     @property
     def decisions(self) -> tuple[str, ...]:
         """Tasks that somebody must decide or mend before a release is paid."""
-        faults, odd, copies = (
-            len(files) for files in (self.found.faults, self.found.odd, self.found.copies)
-        )
+        faults, odd = len(self.found.faults), len(self.found.odd)
         files = (
-            f"{faults:,} file(s) cannot be used" * bool(faults),
-            f"{odd:,} file(s) differ from nearly all others" * bool(odd),
-            f"{copies:,} image(s) are copies of others" * bool(copies),
+            f"{_many(faults, 'file')} cannot be used" * bool(faults),
+            f"{_many(odd, 'file')} {'differs' if odd == 1 else 'differ'} from nearly all others"
+            * bool(odd),
         )
         empty = [
             f"class {row.name!r} counts no image: its {many:,} are of persons of earlier classes, "
@@ -157,9 +157,20 @@ class Preview:
             if many and not row.images
         ]
         error = [one_line(self.found.error)] if self.found.error and not faults else []
-        useless = ["no mean would be usable"] * self.useless
+        useless = [NO_USE] * self.useless
         found = [*filter(None, files), *error, *self.found.warnings, *self.found.layout, *empty]
         return (*found, *self.charged, *self.refusals, *useless)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Facts that ask for no decision: images that are copies of others."""
+        copies = len(self.found.copies)
+        each = "Each counts" if self.persons is None else "Each counts in the mean of its person"
+        text = (
+            f"{_many(copies, 'image')} {'is a copy' if copies == 1 else 'are copies'} of others. "
+            f"{each}. List them in `exclude` if they are mistakes."
+        )
+        return (text,) if copies else ()
 
     @cached_property
     def gray(self) -> dict[str, float | None]:
@@ -183,6 +194,11 @@ class Preview:
         """
         assert self.found.source is not None
         return np.concatenate(list(middle_slices(self.found.source, row.rows)))
+
+
+def _many(count: int, word: str) -> str:
+    """Return a number with its noun."""
+    return f"{count:,} {word}{'s' * (count != 1)}"
 
 
 def preview_images(

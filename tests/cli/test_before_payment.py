@@ -161,13 +161,13 @@ def test_odd_files_are_named_with_lines_that_work_where_they_are_printed(
         "its image is that of well/3.png, and each is a record",
         "is a copy",
     )
-    assert (found["images"], len(found["decide"])) == (61, 2)
+    assert (found["images"], len(found["decide"]), len(found["notes"])) == (61, 1, 1)
     with pytest.raises(SystemExit):
         main(["check", "--config", "ward.toml"])
     (line,) = (x for x in capsys.readouterr().out.splitlines() if x.strip().startswith("exclude"))
     Path("ward-card.toml").write_text(CARD + line.strip() + "\n")
     os.chmod(ward / "images/ward", 0o500)  # noqa: PTH101 (an export)
-    found = checked(capsys, code=3)
+    found = checked(capsys)  # a copy is a note
     assert [(x["file"], x["kind"]) for x in found["odd"]] == [("well/zcopy.png", "is a copy")]
     assert Path("covdp-output/ward-check/excluded.txt").is_file()
     assert main(["release", "--config", "ward.toml"]) == 0
@@ -191,7 +191,7 @@ def test_a_list_elsewhere_is_copied_beside_the_card(
     assert 'exclude = "ward-excluded.txt"' in lines
     Path("cards/ward-excluded.txt").write_bytes(Path("looked/excluded.txt").read_bytes())
     Path("cards/ward-card.toml").write_text(CARD + 'exclude = "ward-excluded.txt"\n')
-    assert [x["kind"] for x in checked(capsys, code=3)["odd"]] == ["is a copy"]
+    assert [x["kind"] for x in checked(capsys)["odd"]] == ["is a copy"]
 
 
 def test_a_list_beside_the_images_is_still_found(
@@ -364,7 +364,7 @@ def test_a_draft_leaves_out_what_a_release_would_refuse(
     tokens = "start new-card.toml --data-root images --population new --total 9 --budget 8"
     assert main(tokens.split()) == 0
     said = capsys.readouterr().out
-    assert "mend     1 image(s) are copies of others" in said
+    assert "note     1 image is a copy of others. Each counts." in said
     assert "cannot be used" not in said
     assert main(["release", "--config", "new.toml"]) == 0
     listed.write_text("ill/broken.png\n")
@@ -381,12 +381,12 @@ def test_start_says_what_must_be_mended_first(
     tokens = "start ward-card.toml --data-root images --population new --total 9 --budget 8"
     assert main(tokens.split()) == 0
     said = capsys.readouterr().out
-    assert "3 file(s) cannot be used" in said
+    assert "3 files cannot be used" in said
     assert 'exclude = "covdp-output/new-check/excluded.txt"' in said
     (account,) = open_ledger(ward / "ledger.sqlite").show("new")
     assert account.spent is None
     assert main([*tokens.replace("new", "newer").split(), "--json"]) == 0
-    assert "3 file(s) cannot be used" in json.loads(capsys.readouterr().out)["decide"]
+    assert "3 files cannot be used" in json.loads(capsys.readouterr().out)["decide"]
 
 
 def test_no_service_and_no_flow_calls_it() -> None:

@@ -82,6 +82,21 @@ def test_start_makes_all_that_a_release_needs(
     assert "charged μ = 0.5" in capsys.readouterr().out
 
 
+def test_start_writes_a_config_that_runs_for_colour_images(
+    ward: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The descriptor fits the card; plan and release take the config as it is."""
+    images = np.random.default_rng(0).integers(0, 256, (60, 12, 12, 3), dtype=np.uint8)
+    np.savez("images/ward-card.npz", train_images=images, train_labels=np.arange(60) % 2)
+    Path("ward-card.toml").write_text(CARD.replace("channels = 1", "channels = 3"))
+    assert start(*ANSWERS) == 0
+    assert "choose descriptor" not in capsys.readouterr().out
+    assert tomllib.loads(Path("ward-7.toml").read_text())["descriptor"] == "grid11"
+    assert main(["plan", "--config", "ward-7.toml", "--n", "a=5000"]) == 0
+    assert "Prediction: " in capsys.readouterr().out
+    assert main(["release", "--config", "ward-7.toml", *USELESS]) == 0
+
+
 @pytest.mark.parametrize("odd", ["\x7f", "\x85", "\u200e", '"', "\\", "\t"], ids=ascii)
 def test_a_data_root_of_any_letters_is_written_as_toml(
     odd: str, ward: Path, capsys: pytest.CaptureFixture[str]

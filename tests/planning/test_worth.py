@@ -12,9 +12,11 @@ from sample_nights import Ward
 from covdp.cli import main
 from covdp.errors import ConfigError
 from covdp.inference import NOTHING
+from covdp.inference.verdict import COMPARISONS
 from covdp.ledger import open_ledger
 from covdp.planning import ForecastRequest, forecast, likely_verdict
 from covdp.privacy import GDP
+from covdp.privacy.rounding import two_digits
 from covdp.publish import ReleaseConfig, load_release
 from covdp.worth import check_worth
 from tests.tools.addons import addon
@@ -77,13 +79,35 @@ def test_a_refusal_asks_for_what_a_plan_asks_for(
     budget = 0.5 if definition == "gdp" else 0.125
     config = config_of(tmp_path, definition=f'"{definition}"', budget=budget)
     planned = " ".join(forecast(config, ForecastRequest({}, total)).verdict)
-    numbers = re.search(r"about ([\d,]+) images a class, or . = (\S+), are needed", planned)
+    numbers = re.search(r"about ([\d,]+) images a class, or . = (\S+)\.", planned)
     assert numbers
     with pytest.raises(ConfigError) as refused:
         check_worth(config, [total])
     assert f"about {numbers[1]} a class are needed, or budget = {numbers[2]};" in str(refused.value)
-    assert f"With {total // 3} images each" in planned
+    assert f"({total // 3} images each)" in planned
     assert f"about {total // 3} a class" in str(refused.value)
+
+
+def test_the_readmes_and_a_plan_name_one_number_of_images_to_begin_with(tmp_path: Path) -> None:
+    """It is what any use needs at the upper end of the range, at the budget of the examples."""
+    config = config_of(tmp_path)
+    (number,) = {two_digits(likely_verdict(config, n).needed) for n in (26, 50, 100)}
+    root = Path(__file__).parents[2]
+    for name in ("README.md", "pipeline/publish/README.md", "reports/site/index.md"):
+        text = " ".join((root / name).read_text(encoding="utf-8").split())
+        assert f"about {number} images a class" in text
+    planned = forecast(config, ForecastRequest({"well": 50, "ill": 100})).verdict
+    assert planned[0] == "Prediction: perhaps usable for large differences: well and ill."
+    assert f"about {number} images a class" in planned[-1]
+
+
+def test_a_use_that_clipping_forbids_needs_no_number_of_images(tmp_path: Path) -> None:
+    """Colour images by `grid11` have an error that no number of them takes away."""
+    config = config_of(
+        tmp_path, CARD.replace("channels = 1", "channels = 3"), descriptor='"grid11"'
+    )
+    forbidden = likely_verdict(config, 5000)
+    assert (forbidden.use, forbidden.factor) == (COMPARISONS, 1.0)
 
 
 @pytest.mark.addons

@@ -17,8 +17,8 @@ class UnverifiedError(Exception):
     """Fault of a document, in one line."""
 
 
-def verified(path: Path, key: Path | None) -> tuple[str, dict[str, float], bytes, Document]:
-    """Return the verdict on a document, the 95 % radius of each class, its bytes and itself.
+def verified(path: Path, key: Path | None) -> tuple[str, dict[str, float], str, bytes, Document]:
+    """Return the verdict, the 95 % radius of each class and of what, the bytes and the document.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def verified(path: Path, key: Path | None) -> tuple[str, dict[str, float], bytes
     """
     try:
         content, *keys = (read_regular(file, DOCUMENT_BYTES) for file in (path, key) if file)
-        verdict, radii = verify(content, keys[0] if keys else None, document_rules())
+        verdict, radii, law = verify(content, keys[0] if keys else None, document_rules())
         values = json.loads(content)
         document = model_of(values).model_validate(values)
     except OSError as error:
@@ -47,4 +47,4 @@ def verified(path: Path, key: Path | None) -> tuple[str, dict[str, float], bytes
     except Exception as error:
         reason = one_line(error) or "its signature is of other bytes"
         raise UnverifiedError(f"{path}: {reason}") from error
-    return verdict, radii, content, document
+    return verdict, radii, law, content, document

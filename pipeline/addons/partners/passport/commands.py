@@ -78,9 +78,9 @@ def verify(
     """
     from covdp.addons.partners.passport.checking import verified
 
-    verdict, radii, *_ = _or_refuse(lambda: verified(release, key))
+    verdict, radii, law, *_ = _or_refuse(lambda: verified(release, key))
     classes = [{"name": name, "radius": radius} for name, radius in radii.items()]
-    lines = [f" {escape(name)}: stated error {x:.6g} (95 %)" for name, x in radii.items()]
+    lines = [f" {escape(name)}: {law} within {x:.6g} (95 %)" for name, x in radii.items()]
     output.answer({"verdict": verdict, "classes": classes}, verdict, *lines)
 
 

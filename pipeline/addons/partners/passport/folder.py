@@ -69,7 +69,7 @@ def write_passport(path: Path, key: Path | None, out: Path) -> dict[str, Path]:
     OutputError
         When a file cannot be read or written, or is there with other content.
     """
-    verdict, radii, content, document = verified(path, key)
+    verdict, radii, _, content, document = verified(path, key)
     name, script = path.name, (RESOURCES / "verify.py").read_text(encoding="utf-8")
     if name.casefold() in {*EMPTY, "checker.html", "verify.py"} or not name.isprintable():
         raise ConfigError(

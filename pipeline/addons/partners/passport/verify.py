@@ -129,22 +129,22 @@ def _check(d: Any) -> dict[str, float]:  # radius by class
             _near(stated, [many, sigma], f"n or sigma observed of {name}")
     return {x["name"]: _radius(x, len(c), night) for x in d["classes"] if (c := x["coordinates"])}
 @np.errstate(all="ignore")
-def verify(content: bytes, key: bytes | None = None, rules: Any = FORMS) -> tuple[str, Any]:
-    """Return the verdict and the 95 % radius of each class; raise for what does not hold."""
+def verify(content: bytes, key: bytes | None = None, rules: Any = FORMS) -> tuple[str, Any, str]:
+    """Return the verdict, the 95 % radius of each class and of what; raise for any fault."""
     d = json.loads(content, parse_constant=lambda word: _need(False, f"{word} is no number"),
         object_pairs_hook=lambda p: dict(p) if len(dict(p)) == len(p) else _need(0, "twin fields"))
     fields = ("joint", "night") if isinstance(d, dict) else ()
     _check_form(d, next((name for name in fields if name in d), "release"), rules)
-    _need(key is None or d.get("signature"), "it has no signature")
-    if d.get("signature"):
+    if d.get("signature") or _need(key is None, "it has no signature"):
         _check_signature({**d, "signature": (its := dict(d["signature"]))}, its, key)
-    return f"consistent; {'signed by this ledger' if key else 'signer unknown'}", _check(d)
+    verdict = f"consistent; {'signed with the given key' if key else 'signer unknown'}"
+    return verdict, _check(d), "noise and clipping" if "night" in d else "noise alone"
 if __name__ == "__main__":
-    name = sys.argv[1] if len(sys.argv) > 1 else "usage: python verify.py RELEASE.json [KEY]"
+    name, use = "".join(sys.argv[1:2]), "usage: python verify.py RELEASE.json [KEY]\n"
     try:
-        verdict, radii = verify(*(Path(one).read_bytes() for one in (name, *sys.argv[2:3])))
-        lines = (verdict, *(f"{n}: stated error {r:.6g} (95 %)" for n, r in radii.items()), "")
+        verdict, radii, law = verify(*(Path(one).read_bytes() for one in (name, *sys.argv[2:3])))
+        lines = (verdict, *(f"{n}: {law} within {r:.6g} (95 %)" for n, r in radii.items()), "")
         sys.stdout.buffer.write("\n".join(lines).encode())
     except Exception as error:
-        sys.stderr.write(f"{name}: {error or 'its signature is of other bytes'}\n")
+        sys.stderr.write(f"{name}: {error or 'its signature is of other bytes'}\n" if name else use)
         sys.exit(2 if isinstance(error, OSError) else 4)  # 2: cannot be read, 4: does not hold

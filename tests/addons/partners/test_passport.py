@@ -169,10 +169,11 @@ def test_all_that_ledgers_commit_is_consistent(
 ) -> None:
     """Signed, unsigned as before, and with the key; of zCDP, and what Python drew, too."""
     key = place / "key.pem"
+    mark = key.read_text().split()[1]
     for path in documents.values():
         content = path.read_bytes()
         assert both(run, content, tmp_path) == ("consistent; signer unknown",) * 2
-        assert both(run, content, tmp_path, key) == ("consistent; signed with the given key",) * 2
+        assert both(run, content, tmp_path, key) == (f"consistent; signed by the key {mark}",) * 2
         assert both(run, dumped(unsigned(path)), tmp_path) == ("consistent; signer unknown",) * 2
         assert both(run, dumped(unsigned(path)), tmp_path, key) == ("", "")
     for path in drawn.values():
@@ -311,6 +312,13 @@ def test_who_signed_is_known_by_the_key_alone(
     other.write_text(public_text(stranger))
     for key in (empty, text, other):
         assert both(run, content, tmp_path, key) == ("", "")
+    line, _, pem = public_text(stranger).partition("\n")
+    theirs = signed(stranger, dumped(unsigned(documents["secret"])))
+    for mark, holds in ((line, True), ("", True), ((place / "key.pem").read_text()[:51], False)):
+        other.write_text(f"{mark}\n{pem}")  # who compares the line must have compared the key
+        assert all(both(run, theirs, tmp_path, other)) == holds
+    joint = signed(stranger, dumped(unsigned(documents["joint"])))
+    assert both(run, joint, tmp_path) == ("", "")  # its hospitals have other keys
 
 
 def test_both_verdicts_are_one_on_whatever_stands_in_a_document(
@@ -419,6 +427,8 @@ def test_commands_and_script_end_alike(
     """
     whole = documents["secret"].read_bytes()
     cut, twice, none = tmp_path / "cut.json", tmp_path / "twice.json", (tmp_path, tmp_path / "no")
+    changed = tmp_path / "changed.json"
+    changed.write_bytes(whole.replace(b'"title": "', b'"title": "A ', 1))
     greek, values = tmp_path / "greek.json", unsigned(documents["secret"])
     values["classes"][0]["name"] = values["settings"]["classes"][0][1] = "αβγ"
     greek.write_bytes(dumped(values))
@@ -431,7 +441,7 @@ def test_commands_and_script_end_alike(
         ([documents["secret"], documents["single"]], 4),
         *(
             ([path], 2 if path in none else 4)
-            for path in (cut, twice, passport / "dcat.jsonld", *none)
+            for path in (cut, twice, changed, passport / "dcat.jsonld", *none)
         ),
         ([documents["secret"], tmp_path / "no"], 2),
         ([greek], 0),

@@ -103,7 +103,10 @@ class Study(Record):
         """
         words = {"all": ", ".join(self.hospitals), "m": len(self.hospitals), "t": self.colluders}
         words |= {"hidden": len(self.hospitals) - self.colluders, "settings": settings}
-        return {title: text.format_map(words) for title, text in PROMISES.items()}
+        said = {title: text.format_map(words) for title, text in PROMISES.items()}
+        if len({*self.fingerprints.values()}) < len(self.hospitals):
+            said["Trust model"] = said["A simulation"]
+        return {title: text for title, text in said.items() if title != "A simulation"}
 
     def hospital_of(self, fingerprint: str) -> str:
         """Return the hospital whose key has a fingerprint.

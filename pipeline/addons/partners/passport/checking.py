@@ -45,6 +45,6 @@ def verified(path: Path, key: Path | None) -> tuple[str, dict[str, float], str, 
     except ValidationError as error:
         raise UnverifiedError(f"{path}: {first_fault(error)}") from error
     except Exception as error:
-        reason = one_line(error) or "its signature is of other bytes"
+        reason = one_line(error) or "signature of other bytes"
         raise UnverifiedError(f"{path}: {reason}") from error
     return verdict, radii, law, content, document

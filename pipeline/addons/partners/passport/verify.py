@@ -1,5 +1,6 @@
 # fmt: off
 """Verify a document of covdp: its form, its signature, and the numbers that follow from others."""
+import hashlib
 import json
 import math
 import re
@@ -36,24 +37,26 @@ def _check_form(value: Any, place: str, rules: Any) -> None:
     _need(fine or not kinds, f"{place} is not as the schema says, found {value!r:.40}")
     for name, one in inside:
         _check_form(one, f"{place}.{name}", rules)
-def _check_signature(d: Any, its: Any, key: bytes | None) -> None:  # `its` is a part of `d`
-    v, owner = its.pop("value"), Key.from_public_bytes(bytes.fromhex(its["public_key"]))
+def _check_signature(d: Any, its: Any, key: bytes | None) -> str:  # `its` is a part of `d`
+    v, j, public = its.pop("value"), d.get("joint"), bytes.fromhex(its["public_key"])
+    owner, digest = Key.from_public_bytes(public), hashlib.sha256(public).hexdigest()[:32]
+    mark, above = "-".join(re.findall("....", digest)), (key or b"").split(b"---")[0].split()
     _need(key is None or load_pem_public_key(key) == owner, "it is signed by another key")
+    _need(above in ([], [b"fingerprint", mark.encode()]), f"the fingerprint of its key is {mark}")
+    _need(not j or dict(j["hospitals"]).get(j["hospital"]) == mark, "no key of its hospital signed")
     owner.verify(bytes.fromhex(v), f"covdp document {json.dumps(d, sort_keys=True)}".encode())
+    return mark
 def _least(holds: Any) -> float:
-    low, high = 0.0, 1.0
-    while not holds(high):
-        low, high = high, 2.0 * high
+    low, high = 0.0, next((2.0**i for i in range(1024) if holds(2.0**i)), math.inf)
     while low < (middle := (low + high) / 2.0) < high:
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 def _epsilon(power: int, x: float, delta: float) -> float:  # of x-GDP or x-zCDP, power 2 or 1
-    goal = math.log(delta) - 1e-11  # covdp's margin
+    goal, most = (g := math.log(delta) - 1e-11), math.exp(g) * math.sqrt(2.0 * math.pi)  # margin
     def reached(e: float) -> Any:  # δ(ε) = ∫ φ(a + t)·(1 − e^(−μt)) dt, a = ε/μ − μ/2
         a = e / x - x / 2.0
         t = max(0.0, -a - 9.0) + (half := min(9.0, 4.5 - min(a, 0) / 2)) * (LEGENDRE + 1.0)
-        area = half * WEIGHTS @ (np.exp(-((a + t) ** 2) / 2.0) * -np.expm1(-x * t))
-        return area <= math.exp(goal) * math.sqrt(2.0 * math.pi)
+        return half * WEIGHTS @ (np.exp(-((a + t) ** 2) / 2.0) * -np.expm1(-x * t)) <= most
     if power == 2 or not x:
         return _least(reached) if x else 0.0
     k = _least(lambda k: x * k * k + math.log1p(k) >= -goal)  # of the best Rényi order 1 + k
@@ -67,12 +70,11 @@ def _matrix(c: Any, manifold: str) -> Any:  # of coordinates at the identity
     return full @ full.T if factor else (vectors * np.exp(values)) @ vectors.T
 def _radius(row: Any, d: int, night: bool) -> float:  # of 95 % of its noise, of a night its error
     seen = row["certainty"] if night else row["observed"] or {"axes": np.eye(d), **row["costs"][-1]}
-    trace = (np.array(seen["sample"])[np.equal(*np.triu_indices(d))].sum() if night
-        else np.square(seen["sigma"] * np.array(seen["axes"])).sum())
+    one = (np.array(seen["sample"])[np.equal(*np.triu_indices(d))].sum() if night
+        else np.square(seen["sigma"] * np.array(seen["axes"])).sum()) / d
     h = d / 2 + np.arange(9 * d + 400)  # the law of χ² with d degrees of freedom is a series
-    gammas = np.array([math.lgamma(one + 1.0) for one in h])
-    most = _least(lambda x: np.exp(h * math.log(x / 2) - gammas - x / 2).sum() >= 0.95)
-    return math.sqrt(most * trace / d)
+    g = np.array([math.lgamma(one + 1.0) for one in h])
+    return math.sqrt(one * _least(lambda x: np.exp(h * math.log(x / 2) - g - x / 2).sum() >= 0.95))
 def _check_statement(d: Any, power: int, x: float, total: int) -> None:
     s, a, j, delta = d["settings"], d["account"], d.get("joint"), min(1e-5, 0.1 / max(total, 1))
     def group(g: float) -> list[float]:  # of g images: budget, success of the best test in per cent
@@ -115,29 +117,27 @@ def _check(d: Any) -> dict[str, float]:  # radius by class
         name, costs, size = row["name"], row["costs"], row[n.replace("so_far", "tonight")]
         mean = (row["certainty"] if night else row) if row["coordinates"] else night and s
         known = [row["label"], name, None if secret else size, mean and mean["manifold"], row["mu"]]
-        its = [*its, m, s["budget"] if power == 2 else None]
-        _need(its == known, f"{name} has not class, manifold and mu of the settings")
+        _need([*its, m, s["budget"] if power == 2 else None] == known, f"{name} is not as set up")
         rhos = [hard * x["sensitivity"] ** 2 / x["sigma"] ** 2 / 2.0 / left for x in costs]
         whole = hard * min(s["budget"] ** power / power, sum(rhos) if night else math.inf)
         stated = [x["rho"] or 0.0 for x in (*costs, row, row)]  # noise of floats certifies none
         _near(stated, [*rhos, sum(rhos), whole], f"rho of {name}, or of its steps,")
         for x in (row, *row["windows"]) if night else (row,):  # of nights perhaps no mean yet
             _near(x["point"] or np.eye(0), _matrix(x["coordinates"] or [], m), f"point of {name}")
-        if seen := not night and row["observed"]:
-            many = min(max(size, round(row.get("n_sd", 0)), 1), total) if secret else size
-            stated, sigma = [seen["n"], seen["sigma"]], costs[-1]["sigma"] / many**secret
-            _near(stated, [many, sigma], f"n or sigma observed of {name}")
+        if its := not night and row["observed"]:
+            k = min(max(size, round(row.get("n_sd", 0)), 1), total) if secret else size
+            _near([its["n"], its["sigma"]], [k, costs[-1]["sigma"] / k**secret], f"n, σ of {name}")
     return {x["name"]: _radius(x, len(c), night) for x in d["classes"] if (c := x["coordinates"])}
 @np.errstate(all="ignore")
 def verify(content: bytes, key: bytes | None = None, rules: Any = FORMS) -> tuple[str, Any, str]:
     """Return the verdict, the 95 % radius of each class and of what; raise for any fault."""
     d = json.loads(content, parse_constant=lambda word: _need(False, f"{word} is no number"),
         object_pairs_hook=lambda p: dict(p) if len(dict(p)) == len(p) else _need(0, "twin fields"))
-    fields = ("joint", "night") if isinstance(d, dict) else ()
-    _check_form(d, next((name for name in fields if name in d), "release"), rules)
+    place = next((x for x in ("joint", "night") if isinstance(d, dict) and x in d), "release")
+    _check_form(d, place, rules)
     if d.get("signature") or _need(key is None, "it has no signature"):
-        _check_signature({**d, "signature": (its := dict(d["signature"]))}, its, key)
-    verdict = f"consistent; {'signed with the given key' if key else 'signer unknown'}"
+        mark = _check_signature({**d, "signature": (its := dict(d["signature"]))}, its, key)
+    verdict = f"consistent; {f'signed by the key {mark}' if key else 'signer unknown'}"
     return verdict, _check(d), "noise and clipping" if "night" in d else "noise alone"
 if __name__ == "__main__":
     name, use = "".join(sys.argv[1:2]), "usage: python verify.py RELEASE.json [KEY]\n"
@@ -146,5 +146,5 @@ if __name__ == "__main__":
         lines = (verdict, *(f"{n}: {law} within {r:.6g} (95 %)" for n, r in radii.items()), "")
         sys.stdout.buffer.write("\n".join(lines).encode())
     except Exception as error:
-        sys.stderr.write(f"{name}: {error or 'its signature is of other bytes'}\n" if name else use)
+        sys.stderr.write(f"{name}: {str(error) or 'signature of other bytes'}\n" if name else use)
         sys.exit(2 if isinstance(error, OSError) else 4)  # 2: cannot be read, 4: does not hold

@@ -104,6 +104,8 @@ def test_each_hospital_has_the_release(place: tuple[Path, Ledger]) -> None:
     assert [one["joint"]["hospital"] for one in documents] == list(NAMES)
     assert documents[0]["settings"]["total"] == 3 * 440
     assert documents[0]["joint"]["noise"] == pytest.approx(1.5**0.5)
+    model = dict(documents[0]["statement"])["Trust model"]
+    assert model.startswith("simulated: all hospitals have the key of one ledger")
     steps = step_costs(GDP(1.0), 0, default_shares(PRIOR, few=False), dim=15, labels=Labels(1320))
     for row in documents[0]["classes"]:
         told = [cost["sigma"] for cost in row["costs"]]

@@ -174,7 +174,7 @@ def describe(
         scheduler.
     check
         Read every file and describe none. Files that cannot be used are listed with the reason, and
-        in excluded.txt in the store. The key exclude of the card may name this file.
+        in excluded.txt in the store. The card may name this file: exclude = ...
     site
         Site whose map of `--map` is applied: the name of its release.
     """

@@ -266,6 +266,8 @@ def account_items(
     """
     digits = _digits(output)
     lines = [_pace(row, cost, digits), *(escape(stream.in_words) for stream in streams)]
+    if row.spent and row.budget.name == "gdp":
+        lines.append("squares of μ add up to the square of the total")
     return _table(row, digits), "".join(f" {line}\n" for line in lines)
 
 
@@ -298,7 +300,7 @@ def _pace(row: Account, cost: Budget | None, digits: int) -> str:
     if row.unfinished:
         paid += f", {row.unfinished} without a result yet"
     if cost is None:
-        return f"{paid}; --budget X says for how many releases at X it lasts"
+        return f"{paid}. Number of releases at a budget: covdp ledger show --budget X"
     count = row.lasts(cost)
     more = f"{count:,} more release{'s' * (count != 1)}"
     return f"{paid}; lasts {more} at {equation(cost, digits)}"

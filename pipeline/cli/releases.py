@@ -59,7 +59,7 @@ NOTIFY_SECONDS = 60.0
 def plan(
     *,
     config: Path,
-    n: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    n: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     per_night: int | None = None,
     nights: int | None = None,
     error: float | None = None,
@@ -363,10 +363,10 @@ def release(
         Place where descriptors are stored and found again, as `covdp describe` leaves them. If left
         out: a private folder, which is deleted after the release.
     again
-        Release, and pay, once more. It is needed if images, settings or name of a run have changed
-        since it was paid; for a release beside a stream of the population; for a stream beside
-        another stream or releases; to go on with a stream by another card. Without it such a
-        release is refused, and nothing is charged.
+        Release, and pay, once more. Without it these are refused, and nothing is charged. A run
+        whose images, settings or name have changed since it was paid is one. A release beside a
+        stream of the population is another. So is a stream beside another stream or releases. The
+        last is a stream that goes on with another card.
     even_if_useless
         Release, and pay, although the number of images and the budget say that no mean will be
         usable, or that no class of a stream can open. Without it such a release is refused, and

@@ -28,7 +28,7 @@ def reproduce(
     The report of several experiments is an index of the statements that hold and that do not, and a
     page of each experiment. A run that was interrupted goes on where it stopped. If a dataset is
     missing, the report has the command that gets and runs it, and the other datasets go on. The
-    exit code is 2 if a named experiment has none of its datasets. With `all` missing data are no
+    exit code is 2 if a named experiment has none of its datasets. With `all`, missing data are no
     error. The card of your own images must say public = true.
 
     ```

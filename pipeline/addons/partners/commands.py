@@ -52,8 +52,10 @@ def compare(
 
     Parameters
     ----------
-    first, second
-        Documents of releases or nights, `OUT/release/*.json`.
+    first
+        Document of a release or a night, `OUT/release/*.json`.
+    second
+        Document of the other one.
     window
         Compare the last 1, 7, 30 or 90 nights of a stream, and not all so far.
     """
@@ -291,7 +293,7 @@ def _together(
     from covdp.addons.nights.changes import bonferroni
     from covdp.addons.partners.foreign import computed
     from covdp.addons.partners.several import read_several
-    from covdp.addons.partners.several_page import ReleaseComparison, p_in_words, write_together
+    from covdp.addons.partners.several_page import ReleaseComparison, verdict, write_together
     from covdp.report import table_of
 
     several = read_several(paths, window=window)
@@ -306,16 +308,14 @@ def _together(
         for title, result in results.items()
     ]
     values: dict[str, Any] = {"classes": classes, "left_out": several.left_out}
-    first = [] if together.p_values else [f"[bold]{UNTESTED}[/]"]
+    values["verdict"] = verdict(together).text if together.p_values else UNTESTED
     lines = [
         f" {escape(title)} is not tested: {escape(why)}" for title, why in reasons.items() if why
     ]
     if not together.combined:
-        p_value = values["p_value"] = bonferroni(list(together.p_values.values()))
-        if math.isfinite(p_value):
-            lines.insert(0, f" all classes together: {p_in_words(p_value)}")
+        values["p_value"] = bonferroni(list(together.p_values.values()))
     table = page_table(table_of(name, "tests", together))
-    output.answer(values, *first, table, *lines, paths=pages)
+    output.answer(values, f"[bold]{escape(values['verdict'])}[/]", table, *lines, paths=pages)
 
 
 def _warn(several: "DocumentSet", output: Printing) -> None:

@@ -622,7 +622,7 @@ def test_a_flow_pays_by_slip_no_more_than_a_command(ward: Path) -> None:
     settle_release.fn(config, *asked, again=True)
     config.write_text(config.read_text().replace("0.5", "0.1"))
     later = (*asked[:2], "2026-11-21", None)
-    with pytest.raises(CovdpError, match=r"no mean would be usable.*--even-if-useless"):
+    with pytest.raises(CovdpError, match=r"prediction: no mean is usable.*--even-if-useless"):
         settle_release.fn(config, *later)
     settle_release.fn(config, *later, even_if_useless=True)
     (row,) = init_ledger(ward / "ledger.sqlite").show()

@@ -308,14 +308,14 @@ def _together(
         for title, result in results.items()
     ]
     values: dict[str, Any] = {"classes": classes, "left_out": several.left_out}
-    values["verdict"] = verdict(together).text if together.p_values else UNTESTED
+    first = verdict(together).text if together.p_values else UNTESTED
     lines = [
         f" {escape(title)} is not tested: {escape(why)}" for title, why in reasons.items() if why
     ]
     if not together.combined:
         values["p_value"] = bonferroni(list(together.p_values.values()))
     table = page_table(table_of(name, "tests", together))
-    output.answer(values, f"[bold]{escape(values['verdict'])}[/]", table, *lines, paths=pages)
+    output.answer(values, f"[bold]{escape(first)}[/]", table, *lines, paths=pages)
 
 
 def _warn(several: "DocumentSet", output: Printing) -> None:

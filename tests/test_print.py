@@ -1,6 +1,7 @@
 """Every kind of page on A4, as Chromium prints it: nothing is folded, nothing is cut."""
 # ruff: noqa: F811  (fixtures that are imported)
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -8,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sample_documents import document_of
 from sample_pages import of_nights, of_plans, of_releases, of_runs, of_several
 
+from covdp.report import build_release_report
 from tests.addons.partners.pages import hospitals  # noqa: F401  (a fixture)
 from tests.addons.partners.sites import documents as sites  # noqa: F401  (a fixture)
 from tests.report.browsing import browser  # noqa: F401  (a fixture)
@@ -46,6 +49,7 @@ def pages(
         made(folder / name)
     of_several(folder / "several", hospitals, sites)
     of_plans(folder / "plans")
+    _of_nine(folder / "releases/2.json", folder / "nine.html")
     kinds = {
         "index": "runs/report.html",
         "run": "runs/report-pages/paper.html",
@@ -54,6 +58,7 @@ def pages(
         "composition": "runs/rao-composition/report.html",
         "release": "releases/0/release/*.html",
         "release with regions": "releases/2.html",
+        "release of nine classes": "nine.html",
         "release of persons": "releases/of-persons/release/*.html",
         "night": "nights/4.html",
         "history": "nights/history/index.html",
@@ -65,6 +70,19 @@ def pages(
     }
     found = {kind: list(folder.glob(name)) for kind, name in kinds.items()}
     return {kind: path for kind, (path,) in found.items()}
+
+
+def _of_nine(released: Path, page: Path) -> None:
+    """Write the page of a release whose nine classes are usable."""
+    values = json.loads(released.read_text())
+    rows = [values["classes"][place % 2] for place in range(9)]
+    names = [f"colorectal tissue {place}" for place in range(9)]
+    values["classes"] = [
+        {**row, "name": name, "label": place}
+        for place, (row, name) in enumerate(zip(rows, names, strict=True))
+    ]
+    values["settings"]["classes"] = [[n, name, 400] for n, name in enumerate(names)]
+    build_release_report(document_of(values), page)
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +106,27 @@ def holds(whole: str, text: str) -> bool:
     return first > 10 and text[first:] in whole
 
 
+WIDER = """() => [...document.querySelectorAll(".scroll")]
+  .filter(one => one.clientWidth && one.scrollWidth > one.clientWidth + 1)
+  .map(one => `${one.getAttribute("aria-label")}: ${one.scrollWidth} in ${one.clientWidth}`)"""
+"""Tables that have to be scrolled sideways."""
+BROKEN = r"""() => [...document.querySelectorAll(".scroll :is(th, td)")].flatMap(cell => {
+  const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), found = [];
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    if (node.parentElement.closest("a, code, .digest")) continue;
+    for (const word of node.data.matchAll(/[^\s\u00a0]{2,16}(?![^\s\u00a0])/g)) {
+      const range = document.createRange();
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      const tops = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
+      if (tops.size > 1) found.push(word[0]);
+    }
+  }
+  return found;
+})"""
+"""Words, dates and numbers of tables that stand in two lines."""
+
+
 def test_all_is_on_paper(pages: dict[str, Path], window: Any, tmp_path: Path) -> None:
     """What is folded on a screen is open in print, on A4, and every page has its number."""
     for kind, path in pages.items():
@@ -107,6 +146,7 @@ def test_all_is_on_paper(pages: dict[str, Path], window: Any, tmp_path: Path) ->
         footless = [
             text.replace(f"{number}/{len(sheets)}", "") for number, text in enumerate(printed, 1)
         ]
+        assert footless[-1], kind
         whole = "".join(footless)
         missing = [text for text in texts if not holds(whole, text)]
         assert missing == [], (kind, missing[:5])
@@ -114,17 +154,13 @@ def test_all_is_on_paper(pages: dict[str, Path], window: Any, tmp_path: Path) ->
 
 
 def test_nothing_is_cut_on_paper(pages: dict[str, Path], window: Any) -> None:
-    """No table, text or picture is wider than a page, and no picture is taller."""
+    """No table, text or picture is wider than a page, no picture taller, and no word broken."""
     window.emulate_media(media="print")
     for kind, path in pages.items():
         window.goto(path.as_uri())
         assert window.evaluate(CUT, [INNER, TALLEST]) == [], kind
-
-
-WIDER = """() => [...document.querySelectorAll(".scroll")]
-  .filter(one => one.clientWidth && one.scrollWidth > one.clientWidth + 1)
-  .map(one => `${one.getAttribute("aria-label")}: ${one.scrollWidth} in ${one.clientWidth}`)"""
-"""Tables that have to be scrolled sideways."""
+        assert window.evaluate(WIDER) == [], kind
+        assert window.evaluate(BROKEN) == [], kind
 
 
 def test_no_table_is_cut_beside_the_contents(pages: dict[str, Path], browser: Any) -> None:

@@ -102,9 +102,10 @@ class Reading(NamedTuple):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Ends of the whisker, else of the band; the whole range without either."""
-        low, high = (self.low, self.high) if self.least is None else (self.least, self.most)
-        return (-math.inf, math.inf) if low is None or high is None else (low, high)
+        """Ends of the whisker; infinite without one, as nothing bounds what clipping did."""
+        if self.least is None or self.most is None:
+            return -math.inf, math.inf
+        return self.least, self.most
 
 
 @dataclass(frozen=True, eq=False)

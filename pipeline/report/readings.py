@@ -76,13 +76,15 @@ def sentences_of(terms: Sequence[Term], rows: "Sequence[ClassReadings]") -> Sequ
         Readings of each class.
     """
     sized, decided, undecided = list[tuple[Term, Any]](), list[str](), list[str]()
+    bounded = {row.name for row in rows if any(x.least is not None for x in row.readings)}
     for place, term in enumerate(terms):
         known = {row.name: one for row in rows if (one := row.readings[place]).low is not None}
         if term.middle is None:
             sized += [(term, sorted(known.items(), key=lambda pair: pair[1].value))] * bool(known)
             continue
         words = grouped((_word(one), name) for name, one in known.items())
-        title, hidden = term.title[0].lower() + term.title[1:], words.pop("", [])
+        title = term.title[0].lower() + term.title[1:]
+        hidden = [name for name in words.pop("", []) if name in bounded]
         parts = [f"{word} for {listing(names)}" for word, names in words.items()]
         decided += [f"{title}: {', '.join(parts)}"] * bool(parts)
         undecided += [f"{title} for {listing(hidden)}"] * bool(hidden)
@@ -101,10 +103,20 @@ def sentences_of(terms: Sequence[Term], rows: "Sequence[ClassReadings]") -> Sequ
         title=title,
         unit=unit,
         ends=ends,
-        apart=len(ends) < 2 or found[0][1].ends[1] < found[-1][1].ends[0],
+        doubt=_doubt(*(found[at][1] for at in (0, -1))) if len(ends) > 1 else "",
         decided=decided,
         undecided=undecided,
+        unbounded=[row.name for row in rows if row.name not in bounded],
     )
+
+
+def _doubt(less: "Reading", more: "Reading") -> str:
+    """Return which error may explain the difference of two values; "" if none does."""
+    if less.high is None or more.low is None or less.high >= more.low:
+        return "Noise may explain the difference."
+    if less.ends[1] >= more.ends[0]:
+        return "Clipping may explain the difference; noise does not."
+    return ""
 
 
 def _band(reading: "Reading") -> str:
@@ -124,7 +136,10 @@ def _clipping(reading: "Reading") -> str:
 
 
 def _word(reading: "Reading") -> str:
-    """Return which way a value points; "" where noise or clipping may turn it."""
+    """Return which way a value points; "" where noise or clipping may turn it.
+
+    Where clipping is not bounded nothing is decided.
+    """
     term, (least, most) = reading.term, reading.ends
     assert term.middle is not None
     return term.high if least > term.middle else term.low if most < term.middle else ""
@@ -138,11 +153,14 @@ def unbounded(rows: Sequence[ClassEntry]) -> list[str]:
     rows : sequence of ClassEntry
         Entries of the classes.
     """
-    reasons = {row.class_name: certainty_refusal(row) for row in rows if says_region(row)}
-    return [
-        f"No region is available for {name}: {reason}. Its band is of noise alone."
-        for name, reason in reasons.items()
-        if reason
+    without = [row for row in rows if says_region(row) and certainty_refusal(row)]
+    useless = [row.class_name for row in without if not is_usable(row)]
+    notes = [f"Not usable, and without a region: {listing(useless)}."] if useless else []
+    return notes + [
+        f"No region is available for {row.class_name}: {certainty_refusal(row)}. "
+        "Its band is of noise alone."
+        for row in without
+        if is_usable(row)
     ]
 
 
@@ -213,17 +231,19 @@ def errors_in_words(row: ClassEntry, verdict: Verdict) -> list[str]:
     error, share = row.predicted_error, verdict.share
     if error is None or share is None or row.point is None:
         return ["no mean yet" if row.point is None else "not known", "–", "–", "–"]
-    most = ["–", "–"]
-    if has_region(row):
-        clipping = region(row, REGION_LEVEL).clipping
-        most = [f"{clipping:.2g}", percent(clipping_share(row))]
-    elif len(row.costs) == 1:
-        most = ["nothing", "0 %"]
+    if verdict.uncounted:  # its mean stays where images are expected, so its error says nothing
+        return ["–"] * 4
+    bias, most = clipping_share(row), ["–", "–"]
+    if bias is not None:
+        clipping = f"{region(row, REGION_LEVEL).clipping:.2g}" if has_region(row) else "nothing"
+        most = [clipping, percent(bias)]
     return [f"{error:.3g}", percent(share), *most]
 
 
-def clipping_share(row: ClassEntry, *, beyond_noise: bool = False) -> float:
-    """Return the most that clipping may have done as a share of a usual difference; 0 of no bound.
+def clipping_share(row: ClassEntry, *, beyond_noise: bool = False) -> float | None:
+    """Return the most that clipping may have done, as a share of a usual difference.
+
+    None without a bound; 0 of one draw, which clips nothing, and where there is no mean.
 
     Parameters
     ----------
@@ -232,8 +252,10 @@ def clipping_share(row: ClassEntry, *, beyond_noise: bool = False) -> float:
     beyond_noise : bool
         True if it is 0 as well where the region of noise alone is as large.
     """
-    if row.point is None or not has_region(row):
+    if row.point is None or len(row.costs) == 1:
         return 0.0
+    if not has_region(row):
+        return None
     where = region(row, REGION_LEVEL)
     if beyond_noise and where.clipping <= where.noise_radius:
         return 0.0

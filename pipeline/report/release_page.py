@@ -13,8 +13,9 @@ from covdp.descriptors import DESCRIPTORS
 from covdp.figures import Figure, digits, letter, matrices
 from covdp.figures.pictures import png_address
 from covdp.figures.style import size_in_words
-from covdp.inference import NOTHING, is_usable, verdicts
+from covdp.inference import NOTHING, Verdict, is_usable, verdicts
 from covdp.privacy import ZCDP, best_test, budget_from, main_parameter, protects, repeat
+from covdp.privacy.rounding import two_digits
 from covdp.publish.readings import reader_of
 from covdp.report.methods import Methods, methods, of_release
 from covdp.report.page import Finding, table, write_page
@@ -85,7 +86,7 @@ def release_methods(document: Document) -> Methods:
 def verdict(document: Document) -> Finding:
     """Return what the means of a release, or of a night, are usable for.
 
-    Uses are judged by noise. A mean that clipping may have moved farther is named with its use.
+    Uses are judged by noise. What clipping may have done beyond it is stated apart.
 
     Parameters
     ----------
@@ -108,7 +109,7 @@ def verdict(document: Document) -> Finding:
         clipped={
             row.class_name: share
             for row in document.classes
-            if (share := clipping_share(row, beyond_noise=True))
+            if (share := clipping_share(row, beyond_noise=True)) != 0.0
         },
     )
     bad = not (safe and protecting) or any(row.use == NOTHING for row in judgements)
@@ -288,7 +289,7 @@ def terms(document: Document) -> dict[str, Any] | None:
         return None
     if (reader := reader_of(document.settings)) is None:
         return None
-    classes = [reader.read(row) for row in document.classes]
+    classes = [reader.read(row) for row in document.classes if is_usable(row)]
     return readings(document, reader.terms, classes)
 
 
@@ -343,7 +344,15 @@ def errors(document: Document) -> list[dict[str, Any]]:
             "sizes": sizes_of(row),
             "counted": counted,
             "errors": errors_in_words(row, judgement),
-            "remark": " ".join(filter(None, [few_in_words(row), nearest_in_words(row, rows)])),
+            "remark": " ".join(
+                filter(
+                    None,
+                    [
+                        needed_in_words(row, judgement, document.settings.unit),
+                        nearest_in_words(row, rows),
+                    ],
+                )
+            ),
         }
         for row, judgement in zip(rows, verdicts(rows), strict=True)
     ]
@@ -362,17 +371,27 @@ def sizes_of(row: ClassEntry) -> Sequence[str]:
     return [size_in_words(row.n, row.n_sd)]
 
 
-def few_in_words(row: ClassEntry) -> str:
-    """Return that a class has too few records to count them; "" where it has not.
+def needed_in_words(row: ClassEntry, judgement: Verdict, unit: str) -> str:
+    """Return why a mean is not usable, and what it needs; "" of one that is, or is none yet.
 
     Parameters
     ----------
     row : ClassEntry
         Entry of the class.
+    judgement : Verdict
+        Judgement on the use of its mean.
+    unit : str
+        Privacy unit: "image" or "person".
     """
-    if not isinstance(row, ClassPart) or row.n >= 2.0 * row.n_sd:
+    if row.point is None or judgement.use != NOTHING:
         return ""
-    return f"Too few to count: at most about {max(row.n + 2.0 * row.n_sd, 0.0):,.0f}."
+    if judgement.uncounted:
+        most = max(row.n + 2.0 * row.n_sd, 0.0)
+        return (
+            f"Not usable: too few to count, at most about {most:,.0f}. Count below its noise: the "
+            "mean stays where images are expected."
+        )
+    return f"Not usable: about {two_digits(judgement.needed)} {unit}s are needed."
 
 
 def regions(document: Document) -> dict[str, Any] | None:

@@ -130,8 +130,8 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     ]
     lines = say_each("usable", found=rows, unit="image", definition="gdp", budget=0.5)
     assert lines == (
-        "Usable for comparisons and classifiers: ill.",
-        "With 1,000 images the noise is 10 % of a usual difference between classes.",
+        "Typical noise: 10 % of a usual difference (a change of contrast by 25 %), which suffices "
+        "for comparisons and classifiers: ill.",
         "Not usable: normal.",
         "With 30 images the noise is 120 % of a usual difference between classes.",
         "For any use of normal about 190 images a class, or μ = 3.2, are needed.",
@@ -149,8 +149,9 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     several = [
         verdict_of(name, 9, share, NOISY, offered=True) for name, share in (("a", 1), ("b", 0.6))
     ]
-    assert say_each("usable", found=several, unit="image", definition="gdp", budget=0.5)[1:] == (
-        "Noise is worst in a (9 images): as large as a usual difference between classes.",
+    assert say_each("usable", found=several, unit="image", definition="gdp", budget=0.5) == (
+        "Typical noise: at most as large as a usual difference (a change of contrast by 25 %), "
+        "which suffices for large differences only: a and b.",
         "For comparisons about 36 images a class, or μ = 2, are needed.",
     )
     far = verdict_of("a", 400, 177.3, 9.0 * NOISY, offered=False)
@@ -166,21 +167,24 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         "Not safe to publish: the noise was drawn in doubles.",
         "At this budget nobody is protected: the best attack may succeed in 99 of 100 cases.",
         "Not usable: a and b.",
-        "a and b are too small for the noise: the largest count is 400 ± 2,944.",
+        "Too small for the noise: a and b; the largest count is 400 ± 2,944.",
     )
     secret = verdict_of("a", 17, 0.4, 2.0 * NOISY, offered=False, n_sd=5.7)
     lines = say_each("usable", found=[secret], unit="image", definition="zcdp", budget=0.125)
     assert lines == (
         "Not usable: a.",
-        "a is too small for the noise: the count is 17 ± 5.7.",
+        "Too small for the noise: a; the count is 17 ± 5.7.",
     )
-    for moved, whom in (({"a": 0.3, "b": 2.4}, "them"), ({"b": 2.4, "rare": 9.0}, "b")):
-        assert say_each(
+    for moved, said in (
+        ({"a": 0.3, "b": 2.4}, "Clipping: a bias of at most 2.4 times a usual difference (b), "),
+        ({"a": 0.3, "rare": 9.0}, "Clipping: a bias of at most 30 % (a), "),
+        ({"a": None}, "Clipping is not bounded for a."),
+    ):
+        lines = say_each(
             "usable", found=several, unit="image", definition="gdp", budget=0.5, clipped=moved
-        )[0] == (
-            f"Usable for large differences only, by noise alone: a and b; clipping may have moved "
-            f"{whom} farther than noise, by at most 2.4 times a usual difference."
         )
+        also = "" if said.endswith(".") else "if a few images are very unlike the others."
+        assert lines[-1] == said + also
     assert (
         say_each(
             "usable",
@@ -189,8 +193,8 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
             definition="gdp",
             budget=0.5,
             clipped={"normal": 0.3},
-        )[2]
-        == "Not usable: normal."
-    )  # noise alone forbids it
+        )[-1]
+        == "No mean yet of rare."
+    )  # noise alone forbids the use of normal
     both = say_each("usable", found=[secret, rows[0]], unit="image", definition="gdp", budget=0.5)
     assert both[-1] == "For any use of normal about 190 images a class, or μ = 3.2, are needed."

@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 
 from covdp.cli import main
+from covdp.figures import listing
 from covdp.inference import region, usual_difference
 from covdp.ledger import init_ledger
 from covdp.privacy import GDP
 from covdp.publish import load_release, release_once
-from covdp.publish.readings import reader_of
+from covdp.publish.readings import ClassReadings, Reading, reader_of
 from covdp.report import build_release_report, readings
 from covdp.report.page import signed
-from covdp.report.release_page import verdict
+from covdp.report.readings import sentences_of
+from covdp.report.release_page import in_sentences, verdict
 from covdp.report.templates import percent
 from covdp.schema import read_ours
 from tests.report.browsing import (  # noqa: F401  (fixtures)
@@ -191,15 +193,37 @@ def test_a_mean_has_one_interval_everywhere(release: tuple[Any, Path]) -> None:
 def test_a_verdict_names_a_mean_that_clipping_may_have_moved_farther_than_noise(
     release: tuple[Any, Path], monkeypatch: pytest.MonkeyPatch, noise: float
 ) -> None:
-    """Its region is of noise and of clipping by 1.5: the sentence of its use says so, or not."""
+    """Clipping by 1.5 beside noise: the headline states it, or not; without a bound, that."""
     document, _ = release
     real = {row.class_name: region(row) for row in document.classes}
     assert all(where.clipping > where.noise_radius for where in real.values())
-    assert "by noise alone: " in verdict(document).text
+    assert "Clipping: a bias of at most " in verdict(document).text
     wide = SimpleNamespace(clipping=1.5, noise_radius=noise)
     monkeypatch.setattr(readings, "region", lambda row, level: wide)
     text = verdict(document).text
     share = percent(1.5 / usual_difference(document.classes[0].manifold, 5))
-    assert (", by noise alone: " in text) == (noise < 1.5)
-    assert (f"may have moved them farther than noise, by at most {share}" in text) == (noise < 1.5)
-    assert "Clipping may have moved" not in text
+    assert text.startswith("Typical noise: at most ")
+    assert " of a usual difference (a change of contrast by 25 %), which suffices for " in text
+    assert (f"Clipping: a bias of at most {share} (" in text) == (noise < 1.5)
+    monkeypatch.setattr(readings, "has_region", lambda row: False)
+    assert f"Clipping is not bounded for {listing(CLASSES)}." in verdict(document).text
+    monkeypatch.setattr("covdp.publish.readings.certainty_refusal", lambda row: "no bound")
+    (last,) = in_sentences(document)[1:]
+    assert last == f"Undecided, as clipping is not bounded: all terms of {listing(CLASSES)}."
+
+
+def test_only_an_error_that_may_explain_a_difference_is_named(release: tuple[Any, Path]) -> None:
+    """Values 40 and 50: clipping is named if whiskers meet, noise if bands do, else none."""
+    term = next(term for term in reader_of(release[0].settings).terms if term.name == "contrast")
+    for half, reach, said in (
+        (1.0, 2.0, ""),
+        (1.0, 6.0, " Clipping may explain the difference; noise does not."),
+        (1.0, None, " Clipping may explain the difference; noise does not."),
+        (6.0, 7.0, " Noise may explain the difference."),
+    ):
+        rows = []
+        for name, at in (("a", 40.0), ("b", 50.0)):
+            whisker = (None, None) if reach is None else (at - reach, at + reach)
+            one = Reading(term, at, at - half, at + half, *whisker)
+            rows.append(ClassReadings(name, 9, usable=True, readings=(one,)))
+        assert sentences_of([term], rows)[0].partition(").")[2] == said

@@ -344,6 +344,17 @@ def classes_rule(unit: str, classes_per_person: int | None) -> str:
     return _Words(unit, classes_per_person)["classes"]
 
 
+def group_rule(definition: str) -> str:
+    """Return what becomes of a budget with g records of one person, in words.
+
+    Parameters
+    ----------
+    definition : str
+        Name of a definition of privacy.
+    """
+    return str(_TEXTS["groups"][definition])
+
+
 def _promise_of_one_more(budget: Budget, hardened: bool) -> str:
     """Return what holds of the same noise for data sets of which one has one record more.
 
@@ -377,7 +388,7 @@ def equivalent(budget: Budget, delta: float | None, n: int) -> ApproxDP:
 def _group(words: _Words, budget: Budget, group: int | None, hardened: bool) -> str:
     """Return what holds for a person with several records, in words."""
     if group is None:
-        words["rule"] = _TEXTS["groups"][budget.name]
+        words["rule"] = group_rule(budget.name)
         return words["no_group"]
     together = for_group(budget, group)
     most = best_test(together, hardened)

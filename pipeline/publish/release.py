@@ -64,10 +64,11 @@ from covdp.store import Form, Place, StoredImages, fill, make_plan, temporary_st
 
 REFUSAL = "the refusal “not all images are as the card says”, which has no name and no number"
 EQUALITY = (
-    "whether the images are those of an earlier run, as a run that is repeated under its run key "
-    "gives the stored result only if they are; a copy of an image, which is a record of its own; "
-    f"{REFUSAL}"
+    "equality of images: a repeated run key returns the stored result only if the images are the "
+    "same"
 )
+IMAGE_COPIES = "a copy of an image, which is a record of its own"
+PERSON_COPIES = "copies of images: each counts in the mean of its person"
 """Facts that may be seen from outside besides, as the statement says."""
 
 
@@ -201,6 +202,7 @@ def document_of(
         Charge in the account, under which the document is committed.
     """
     config, left_out = public.config, public.left_out
+    copies = IMAGE_COPIES if config.classes_per_person is None else PERSON_COPIES
     statement = privacy_statement(
         config.promise,
         n_by_class={name: n for _, name, n in public.classes if n is not None},
@@ -213,7 +215,7 @@ def document_of(
             *(name.lower() for name in left_out),
         ),
         hardened=config.hardened,
-        not_covered=(EQUALITY,),
+        not_covered=(EQUALITY, copies, REFUSAL),
     )
     charged = ("Charged to the account", _charged(reservation, public))
     optional: dict[str, Any] = {}
@@ -239,7 +241,7 @@ def _charged(reservation: Reservation, public: PublicFacts) -> str:
         together = "" if classes == 1 else f"; {public.config.cost} for each of {classes} classes"
         return f"{cost}: it protects people, and all images of one are one record{together}"
     if images is None:
-        return f"{cost}: one image a person is counted, since images_per_person is not set"
+        return f"{cost}, the price for persons with one image each, as images_per_person is not set"
     return f"{cost}: it protects people, so it pays for all images of one, at most {images}"
 
 

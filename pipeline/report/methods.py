@@ -254,7 +254,7 @@ def of_release(
         drawn=not waiting or len(waiting) < len(rows),
         adaptive=settings.mechanism in RELEASE_PLANS,
         promise=at_most(main_parameter(promise), 6),
-        epsilon=at_most(implied.epsilon, 4),
+        epsilon=at_most(implied.epsilon, 6),
         delta=implied.delta,
         together=at_most(main_parameter(for_group_as_written(promise, group)), 6),
     )

@@ -127,8 +127,7 @@ def protected(document: Document) -> str:
     settings = document.settings
     if not protects(settings.promise, settings.is_safe):
         return ""
-    limits = [settings.images_per_person]
-    return say("protected", unit=settings.unit, limits=limits, on_paper=not settings.is_safe)
+    return say("protected", several=[settings], on_paper=not settings.is_safe)
 
 
 def in_sentences(document: Document) -> Sequence[str]:

@@ -14,7 +14,7 @@ from covdp.figures.style import size_in_words
 from covdp.files import resource
 from covdp.privacy import best_test, certified, for_group, letter, main_parameter, success
 from covdp.privacy.rounding import digits_down, digits_up, in_powers, two_digits
-from covdp.privacy.statement import class_sentence, plainly
+from covdp.privacy.statement import class_sentence, group_rule, plainly
 
 
 def draw(template: str, **values: Any) -> str:
@@ -56,7 +56,8 @@ def templates() -> Any:
         two_digits,
     )
     environment.filters |= {helper.__name__.lstrip("_"): helper for helper in (*filters, *own)}
-    promises = (best_test, certified, class_sentence, for_group, main_parameter, plainly, success)
+    promises = (best_test, certified, class_sentence, for_group, group_rule, main_parameter)
+    promises += (plainly, success)
     environment.globals |= {helper.__name__: helper for helper in promises}
     environment.globals |= {"palette": PALETTE, "shipped": _shipped, "library": javascript}
     return environment

@@ -314,7 +314,10 @@ def test_statement_says_all_that_a_claim_needs():
     assert equivalent(GDP(0.5), None, 3884 + 622).delta == 1e-5
     assert json.loads(json.dumps(statement))["Guarantee"] == "0.5-GDP"
     several = privacy_statement(GDP(0.5), n_by_class={"a": 1})["Several images of one person"]
-    assert "g·μ" in several
+    assert several == (
+        "with g images of one person μ is g times as large; their number is not limited here, so "
+        "no figure is stated"
+    )
 
 
 def test_statement_follows_its_arguments():

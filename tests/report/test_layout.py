@@ -113,8 +113,9 @@ def test_a_release_is_read_to_its_end(release: tuple[Any, Path], show: Showing) 
     first = [names.index(name) for name in ("attacks", "privacy", "terms", "errors", "methods")]
     assert first == sorted(first)
     lead = page.locator(".lead").all_inner_texts()
-    assert (
-        lead[1] == "One image is protected. A patient with several images has no stated protection."
+    assert lead[1] == (
+        "One image is protected, not a person: with g images of one person μ is g times as large. "
+        "Their number is not limited here, so no figure is stated."
     )
     assert page.locator("#privacy dl.pairs").is_visible()
     assert 1 <= page.locator(".words .prose").count() <= 3

@@ -187,8 +187,7 @@ def protected(together: ReleaseComparison) -> str:
         return ""
     return say(
         "protected",
-        unit=together.settings.unit,
-        limits=[one.images_per_person for one in settings],
+        several=settings,
         on_paper=not together.is_safe,
         local=isinstance(together.results, MatchedImages),
     )

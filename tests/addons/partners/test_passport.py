@@ -584,7 +584,7 @@ def test_records_of_a_joint_release_are_of_all_its_hospitals(
     deployment = entry["deployment"]
     assert deployment["deployment_model"]["model_name"] == "Federated"
     assert f"images of {whose}," in deployment["basic"]["description"]
-    assert "adds up" in deployment["accounting"]["composition"]
+    assert "add up" in deployment["accounting"]["composition"]
     for name in ("croissant.json", "dcat.jsonld", "registry.json", "checker.html"):
         assert whose in texts[name]
         assert condition in texts[name]
@@ -727,7 +727,7 @@ def test_the_sheet_is_one_page_that_answers(
         assert ("protects nobody" in text) == (float(success[1]) >= 99.0)
         assert ("not fit to leave" in text) == (settings["noise"] == "float")
         assert ("No account paid" in text) == (values["account"] is None)
-        assert ("How many persons they are of" in text) == (settings["unit"] == "image")
+        assert ("Number of persons: not in the file" in text) == (settings["unit"] == "image")
         means = sum(row["point"] is not None for row in rows)
         answer = "No average leaves" if not means else "one average"
         answer = f"an average for {means} of" if 0 < means < len(rows) else answer

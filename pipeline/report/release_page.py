@@ -180,7 +180,17 @@ def promised(document: Document) -> dict[str, Any]:
         "is_night": document.page == "night",
         "on_paper": on_paper,
         "noise": noise,
+        "fingerprint": _fingerprint(document),
     }
+
+
+def _fingerprint(document: Document) -> str:
+    """Return the fingerprint of the key that signed a document; "" without a signature."""
+    if document.signature is None:
+        return ""
+    from covdp.ledger.keys import fingerprint  # loads a library of ciphers
+
+    return fingerprint(bytes.fromhex(document.signature.public_key))
 
 
 def exact(
@@ -292,12 +302,8 @@ def terms(document: Document) -> dict[str, Any] | None:
     return readings(document, reader.terms, classes)
 
 
-TEXTURE_ENDS = {"low": "lower ends", "value": "as released", "high": "upper ends"}
-"""Textures of a class, by the part of a reading that they have."""
-
-
 def textures(document: Document) -> list[dict[str, Any]]:
-    """Return a random texture of each mean, and of the ends of its intervals; numbers of each.
+    """Return a random texture of each mean, and its numbers.
 
     They are made from what is released alone. A class without one is left out.
 
@@ -314,14 +320,10 @@ def textures(document: Document) -> list[dict[str, Any]]:
 
     sides, found = (settings.image_height, settings.image_width), list[dict[str, Any]]()
     for row in map(reader.read, document.classes):
-        pictures = {}
-        for end, title in TEXTURE_ENDS.items():
-            values = {reading.term.name: getattr(reading, end) for reading in row.readings}
-            if (image := texture(kind, values, sides, settings.eta)) is not None:
-                shown = {x.title: digits(values[x.name]) for x in reader.terms if x.name in SHOWN}
-                pictures[end] = {"title": title, "terms": shown, "uri": png_address(image[None])}
-        if "value" in pictures:
-            found.append({"name": row.name, "pictures": list(pictures.values())})
+        values: dict[str, Any] = {reading.term.name: reading.value for reading in row.readings}
+        if (image := texture(kind, values, sides, settings.eta)) is not None:
+            shown = {x.title: digits(values[x.name]) for x in reader.terms if x.name in SHOWN}
+            found.append({"name": row.name, "terms": shown, "uri": png_address(image[None])})
     return found
 
 

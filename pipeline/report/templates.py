@@ -56,9 +56,9 @@ def templates() -> Any:
         two_digits,
     )
     environment.filters |= {helper.__name__.lstrip("_"): helper for helper in (*filters, *own)}
-    promises = (best_test, certified, class_sentence, for_group, group_rule, main_parameter)
-    promises += (plainly, success)
-    environment.globals |= {helper.__name__: helper for helper in promises}
+    sentences = (class_sentence, group_rule, plainly)
+    promises = (best_test, certified, for_group, main_parameter, success)
+    environment.globals |= {helper.__name__: helper for helper in (*sentences, *promises)}
     environment.globals |= {"palette": PALETTE, "shipped": _shipped, "library": javascript}
     return environment
 

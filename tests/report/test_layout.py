@@ -15,6 +15,7 @@ from covdp.cli import main
 from covdp.figures import listing
 from covdp.inference import region, usual_difference
 from covdp.ledger import init_ledger
+from covdp.ledger.keys import fingerprint
 from covdp.privacy import GDP
 from covdp.publish import load_release, release_once
 from covdp.publish.readings import ClassReadings, Reading, reader_of
@@ -118,6 +119,9 @@ def test_a_release_is_read_to_its_end(release: tuple[Any, Path], show: Showing) 
         "Their number is not limited here, so no figure is stated."
     )
     assert page.locator("#privacy dl.pairs").is_visible()
+    document = json.loads((release[1].parent / "content").read_bytes())
+    check = page.locator(".attacks dd", has_text="covdp verify").inner_text()
+    assert fingerprint(bytes.fromhex(document["signature"]["public_key"])) in check
     assert 1 <= page.locator(".words .prose").count() <= 3
 
 

@@ -115,8 +115,7 @@ def test_each_hospital_has_the_release(place: tuple[Path, Ledger]) -> None:
     statement = dict(documents[0]["statement"])
     assert "√(2/(3 − k)) times 1-GDP" in statement["Hospitals that show their noise"]
     assert (
-        "what the hospitals of the person promise adds up"
-        in statement["One person in several hospitals"]
+        "so the promises of these hospitals add up" in statement["One person in several hospitals"]
     )
     assert "1,320 images together" in statement["Released together by"]
     assert spent(place[1]) == ONCE

@@ -134,7 +134,7 @@ def _static(
     k, side, left = len(features), cell * len(features), _left(features)
     titles = [style.wrapped(name, int(side / style.LETTER)) for name in names]
     top = 12 + 16 * max(map(len, titles))
-    below = 10 + round(0.64 * (left - 2))  # labels are turned by 40°
+    below = 10 + round(0.64 * (left - 6))  # labels are turned by 40°
     wide, high = left + side + SPACING, top + side + below + SPACING
     edge = f"h{cell - 4}{_CORNERS[0]}v{cell - 4}{_CORNERS[1]}h{4 - cell}{_CORNERS[2]}v{4 - cell}"
     lines = list[str]()
@@ -156,7 +156,7 @@ def _static(
         for place, feature in enumerate(features):
             middle = (place + 0.5) * cell
             below_it = f"translate({middle:g},{side + 2.5:g}) rotate(320) translate(0,9)"
-            beside_it = f"translate(-1.5,{middle + 3:g})"
+            beside_it = f"translate(-5.5,{middle + 3:g})"
             lines += [_text(feature, at, 11, INK, anchor="end") for at in (below_it, beside_it)]
         lines.append("</g>")
     down = -(-len(names) // columns)
@@ -170,7 +170,7 @@ def _static(
 
 def _left(features: Sequence[str]) -> int:
     """Return the pixels of the names beside a matrix."""
-    return 6 * max(map(len, features)) + 2
+    return 6 * max(map(len, features)) + 6
 
 
 _CORNERS = "a2,2 0 0 1 2,2", "a2,2 0 0 1 -2,2", "a2,2 0 0 1 -2,-2", "a2,2 0 0 1 2,-2Z"

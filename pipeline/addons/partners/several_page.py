@@ -128,13 +128,12 @@ class ReleaseComparison:
 
     @property
     def dated(self) -> str:
-        """Populations with the run of each; names of releases where they share a population."""
+        """Names of the releases, with population and run of each."""
         settings = [document.settings for document in self.documents.values()]
-        populations = [item.population for item in settings]
-        shared = len(set(populations)) < len(populations)
-        names = self.several.names if shared else populations
-        pairs = zip(names, settings, strict=True)
-        return listing(f"{name} ({item.run_key})" for name, item in pairs)
+        return listing(
+            f"{name} (population {item.population}, run {item.run_key})"
+            for name, item in zip(self.several.names, settings, strict=True)
+        )
 
 
 def write_together(together: ReleaseComparison, page: Path) -> Path:
@@ -566,7 +565,9 @@ def scales(sites: ReleaseComparison) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "size": size_together([rows[place] for rows in sites.several.classes.values()]),
+            "size": f"{total:,} (exact)"
+            if (total := sites.several.documents[place].settings.total)
+            else size_together([rows[place] for rows in sites.several.classes.values()]),
             "site": site,
             "shift": f"{site.effect:.3g} ± {site.standard_error:.2g}",
         }

@@ -231,7 +231,7 @@ def test_first_looks_among_themselves(
     page = text_of(tmp_path / "history" / "index.html")
     assert "Region of 95 % radius not available" in page
     for label in ("well", "ill"):
-        assert f"No region is available for {label}: {LOOK}3 times too wide" in page
+        assert f"{label} ({LOOK}3 times too wide" in page
 
 
 def part(document: dict[str, Any]) -> Any:

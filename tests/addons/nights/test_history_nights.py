@@ -48,6 +48,7 @@ from covdp.publish import read_terms
 from covdp.publish.readings import Mean, mean_of, reader_of
 from covdp.report import build_release_report
 from covdp.report.release_page import verdict
+from covdp.report.templates import undivided
 from tests.addons.nights.pages import marks, tables, words
 
 DAYS = [f"2026-03-{day:02d}" for day in (1, 2, 3, 4, 5, 8, 9, 10)]
@@ -266,7 +267,7 @@ def test_the_page_says_what_is_left_of_the_horizon(page: Path) -> None:
     assert "nights left, at no further cost 32" in said
     assert "for one image, for ever μ = 60" in said
     assert "Images that night" in said
-    assert f"{DAYS[-1]} 8 6 48 32 nights" in said
+    assert f"{undivided(DAYS[-1])} 8 6 48 32 nights" in said
 
 
 def test_before_the_opening_nothing_is_read(results: list[bytes], tmp_path: Path) -> None:

@@ -589,6 +589,8 @@ def test_records_of_a_joint_release_are_of_all_its_hospitals(
         assert whose in texts[name]
         assert condition in texts[name]
         assert condition not in (folders["secret"] / name).read_text()
+    assert "Simulated joint release" in texts["checker.html"]  # by one ledger
+    assert "Simulated" not in (folders["secret"] / "checker.html").read_text()
     model = json.loads((folders["secret"] / "registry.json").read_text())["deployment"]
     assert model["deployment_model"]["model_name"] == "Central"
 

@@ -120,8 +120,7 @@ def run(
     terms = read_study(study)
     if simulate:
         folder = out or default_out(terms.name)
-        paths = hospital.simulate(terms, simulate, ledger, folder, engine.simulate)
-        output.answer({}, paths=paths)
+        output.answer({}, paths=hospital.simulate(terms, simulate, ledger, folder, engine.simulate))
         return
     if kit is None:
         way = "with --kit FOLDER, a startup kit that may submit jobs to the server of NVFlare"

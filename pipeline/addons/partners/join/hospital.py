@@ -43,8 +43,7 @@ Opened: TypeAlias = tuple[StoredImages, PublicFacts, Path, dict[str, Any]]
 """Images of a hospital: stored, public facts, their place, and what is pinned: query, contents."""
 Engine: TypeAlias = Callable[[str, Mapping[str, str]], None]
 """Function of the digest of a study, and of the ledger of each hospital: it runs the study."""
-LAST_BITS = 1e-6
-"""Largest difference from the leading one's numbers, as a share: doubles of machines differ."""
+LAST_BITS = 1e-6  # largest share by which the leading one's numbers differ: machines do
 
 
 class Approval(Record):

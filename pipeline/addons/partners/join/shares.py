@@ -66,12 +66,9 @@ from covdp.privacy.composition import scaled
 from covdp.privacy.rounding import round_down
 
 Words = NDArray[np.uint64]
-MOST_RECORDS = 1 << 22
-"""Most records of all hospitals together."""
-LEAST_SCALE = 2.0**30
-"""Least parameter of a share, in steps, for which τ is nothing."""
-FAR_OUT = 40.0
-"""Deviations of the noise that a total has room for."""
+MOST_RECORDS = 1 << 22  # of all hospitals together
+LEAST_SCALE = 2.0**30  # of a share, in steps: τ is nothing
+FAR_OUT = 40.0  # deviations of the noise that a total has room for
 
 
 class JointError(ConfigError, PrivacyError):

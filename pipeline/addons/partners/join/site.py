@@ -40,7 +40,6 @@ from covdp.ledger.keys import fingerprint
 from covdp.mean.clip import fault_of
 
 START_ANEW = "nothing more is sent: ask who runs the server, and start the job anew"
-"""End of each refusal."""
 
 
 Exchange: TypeAlias = Callable[[str, bytes], Any]

@@ -17,7 +17,6 @@ from covdp.schema import SettingsPart
 from covdp.toml import Record, parse, read_toml
 
 PROMISES = tomllib.loads(Path(__file__).with_name("promises.toml").read_text(encoding="utf-8"))
-"""Titles and texts."""
 PlainName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]*$", max_length=40)]
 
 

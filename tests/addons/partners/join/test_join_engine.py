@@ -19,7 +19,9 @@ import numpy as np
 import psutil
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from nvflare.apis.fl_exception import UnsafeComponentError
 from nvflare.apis.signal import Signal
+from nvflare.app_common.widgets.component_path_authorizer import ComponentPathAuthorizer
 from scipy import stats
 
 from covdp.addons.partners.join import engine
@@ -152,8 +154,8 @@ def allow(kit: Path, storage: Path) -> None:
     assert main(["join", "admit", str(kit)]) == 0
     path = kit / "local" / "resources.json"
     resources = json.loads(path.read_text())
-    assert resources["class_allow_list"] == [engine.__name__]
-    resources["class_allow_list"] = [worker.__name__]
+    assert resources["class_allow_list"] == [*engine.CLASSES.values()]
+    resources["class_allow_list"] = [f"{worker.__name__}.{x}" for x in ("Witness", "Worker")]
     path.write_text(json.dumps(resources).replace("/tmp/nvflare", str(storage)))
 
 
@@ -362,6 +364,23 @@ def test_a_job_has_no_code_and_names_the_study_and_the_hospitals_alone(tmp_path:
     assert executor["executor"]["args"] == {"study": "ab" * 32}
 
 
+def test_a_site_that_is_admitted_builds_two_classes_alone(tmp_path: Path) -> None:
+    """No function of ours, which a job could give an account of its own to simulate with."""
+    local, permissions = tmp_path / "local", {"lead": {}, "project_admin": {"byoc": "any"}}
+    local.mkdir()
+    for name, content in {"resources": {}, "authorization": {"permissions": permissions}}.items():
+        (local / f"{name}.json.default").write_text(json.dumps(content))
+    engine.admit(tmp_path)
+    path = str(local / "resources.json")
+    site = SimpleNamespace(get_resources_file_path=lambda: path)
+    allow = ComponentPathAuthorizer().authorize_component_config
+    for name in ("Relay", "Participant"):
+        allow({"path": f"{engine.__name__}.{name}"}, workspace=site)
+    for name in ("simulate", "run", "_write", "TemporaryDirectory", "hospital.approve"):
+        with pytest.raises(UnsafeComponentError):
+            allow({"path": f"{engine.__name__}.{name}"}, workspace=site)
+
+
 def test_a_folder_that_is_no_kit_is_refused(tmp_path: Path) -> None:
     """In one line, with the way out."""
     with pytest.raises(JointError, match="give the folder that `nvflare provision` made"):
@@ -408,22 +427,28 @@ def test_a_failure_in_one_hospital_is_told_there_alone(deployed: Deployment) -> 
 
 
 @pytest.mark.slow
-def test_a_job_that_brings_code_is_run_by_no_site(
-    deployed: Deployment, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("what", ["code", "function"])
+def test_a_job_that_brings_code_or_calls_a_function_is_run_by_no_site(
+    what: str, deployed: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though the same code under the same name is allowed where it is installed."""
+    """Though the same code is allowed where it is installed, and the function stands beside it."""
 
     def write(folder: Path, study: str, hospitals: Sequence[str]) -> Path:
         job = write_job(folder, study, hospitals)
-        code = Path(worker.__file__).read_text()
-        (job / "join" / "custom").mkdir()
-        (job / "join" / "custom" / "worker.py").write_text(code)
+        if what == "code":
+            (job / "join" / "custom").mkdir()
+            (job / "join" / "custom" / "worker.py").write_text(Path(worker.__file__).read_text())
+        else:
+            client = job / "join" / "config" / "config_fed_client.json"
+            parts = json.loads(client.read_text())
+            call = {"path": f"{worker.__name__}.fail_once", "args": {"name": "x", "kind": "y"}}
+            client.write_text(json.dumps(parts | {"components": [{"id": "call", **call}]}))
         return job
 
     write_job = engine.write_job
     monkeypatch.setattr(engine, "write_job", write)
-    with pytest.raises(JointError, match="FAILED_TO_RUN"):
-        deployed.run(study_of(), fault="fail west start")
+    with pytest.raises(JointError, match="ended "):
+        deployed.run(study_of(), fault="fail x y")
     assert (deployed.folder / "fault").exists()
 
 

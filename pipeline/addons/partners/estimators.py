@@ -3,8 +3,10 @@
     images ─► CovarianceDescriptors ─► matrices ─┬► PrivateMean ─► mean_, covariance_, region_
               (transform)                        └► any estimator of pyRiemann or scikit-learn
 
-Parameters are stored as they were given, as scikit-learn wants it. In one thing its contract is
-left: images and matrices have three axes or more. ``n_features_in_`` is the length of the second.
+Parameters are stored as they were given, as scikit-learn wants it. Its contract is left in three
+things. Images and matrices have three axes or more, so ``n_features_in_`` is the length of the
+second, and ``check_estimator`` leaves out its checks of tables. A matrix is no row of a table, so
+``set_output`` is not available. A domain and a budget are public and have no default.
 """
 
 import zlib

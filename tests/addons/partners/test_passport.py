@@ -727,6 +727,8 @@ def test_the_sheet_is_one_page_that_answers(
         assert f"{total:,} {settings['unit']}s" in text
         assert not re.search(r"\b1 (image|person)s", text)
         assert ("protects nobody" in text) == (float(success[1]) >= 99.0)
+        bounded = settings["unit"] == "image" and (settings["images_per_person"] or 1) > 1
+        assert (f"not a person: {said.get('Several images of one person')}" in text) == bounded
         assert ("not fit to leave" in text) == (settings["noise"] == "float")
         assert ("No account paid" in text) == (values["account"] is None)
         assert ("Number of persons: not in the file" in text) == (settings["unit"] == "image")

@@ -68,8 +68,8 @@ def test_the_command_and_the_page_of_a_night(
         "success of an attacker, at most; a guess succeeds in 50 % 100.0 %",
         "for one image, for ever μ = 20",
         "nights so far 2 nights left, at no further cost 38 images tonight 2 images so far 7",
-        f"of a usual difference well 2 7 {well['predicted_error']:.3g}",
-        "ill 0 0 no mean yet – – –",
+        f"Clipping / usual difference well 7 (2 tonight) {well['predicted_error']:.3g}",
+        "ill 0 (0 tonight) no mean yet – – –",
         f"ill: {document['classes'][1]['no_point']}.",
         f"well last night 2 to 2 2 {np.sqrt(np.trace(last.covariance)):.3g}",
     ):

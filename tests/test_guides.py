@@ -204,7 +204,7 @@ def test_search_needs_no_network(site: Path, browser: Any) -> None:  # noqa: F81
     page.on("request", lambda item: asked.append(item.url))
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.goto(f"{(site / 'search.html').as_uri()}?q=harmonise", wait_until="load")
-    page.wait_for_selector("#search-results li:nth-child(5)")
+    page.wait_for_selector("#search-results >> text=/^Search finished/")  # results come one by one
     found = page.inner_text("#search-results")
     assert "covdp.inference.harmonise" in found
     assert "Two hospitals" in found

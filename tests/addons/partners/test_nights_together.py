@@ -5,7 +5,6 @@ halved. Random tests are seeded and state how often any seed would raise a false
 """
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,9 @@ from sample_nights import CONFIG, STREAM, Ward
 
 from covdp.addons.partners.several import open_document
 from covdp.cli import main
-from covdp.inference import combine, two_sample
+from covdp.inference import combine, is_usable, two_sample
 from covdp.privacy import GDP
-from covdp.publish import load_release, release_once
+from covdp.publish import load_release, read_document, release_once
 from tests.addons.nights.secret_wards import recorded
 from tests.addons.partners.pages import text_of
 
@@ -231,8 +230,10 @@ def test_first_looks_among_themselves(
     assert run("history", "--out", tmp_path / "history", *book) == 0
     page = text_of(tmp_path / "history" / "index.html")
     assert "Region of 95 % radius not available" in page
-    for label in ("well", "ill"):
-        assert re.search(rf"{label}(:| \() ?{re.escape(LOOK)}[\d.]+ times too wide", page)
+    for row in read_document(wards / "early" / "night-3.json").classes:
+        usable, why = is_usable(row), f"{LOOK}3 times too wide"
+        assert (f"No region is available for {row.class_name}: {why}" in page) == usable
+        assert (f"{row.class_name} ({why}" in page) == (not usable)
 
 
 def part(document: dict[str, Any]) -> Any:

@@ -269,7 +269,7 @@ def test_a_mean_is_a_function_of_pyriemann() -> None:
     for weights in (None, np.ones(300), np.full(300, 2.0)):
         np.testing.assert_array_equal(estimator(matrices(), sample_weight=weights), fitted.mean_)
     assert not hasattr(estimator, "mean_")
-    for weights in (np.arange(300), np.arange(300.0) + 1.0):
+    for weights in (np.arange(300), np.arange(300.0) + 1.0, np.full(300, -1.0)):
         with pytest.raises(ConfigError, match="give equal weights"):
             estimator(matrices(), sample_weight=weights)
     words = {3: r"sample_weight.shape == \(3,\), expected \(300,\)", 0: "0 sample", 301: "expected"}

@@ -24,7 +24,7 @@ from covdp.addons.partners.passport.checking import verified
 from covdp.cli import main
 from covdp.inference import region
 from covdp.ledger import api, init_ledger, open_ledger
-from covdp.ledger.keys import public_text, signed
+from covdp.ledger.keys import fingerprint, public_text, signed
 from covdp.privacy import best_test, epsilon_of, main_parameter, repeat
 from tests.addons.partners.issued import (
     at,
@@ -569,11 +569,19 @@ def test_the_registry_takes_the_entry_but_for_what_is_left_empty(folders: dict[s
 
 
 def test_records_of_a_joint_release_are_of_all_its_hospitals(
-    folders: dict[str, Path], documents: dict[str, Path]
+    folders: dict[str, Path], documents: dict[str, Path], tmp_path: Path
 ) -> None:
-    """Whose images they are, that no curator sees all, and on what condition it holds."""
+    """Whose images they are, on what condition it holds, and that no curator sees all.
+
+    Where all hospitals have one key, as here at first, somebody does.
+    """
     condition = "if at most 1 of the 3 hospitals shows its noise to an attacker"
-    texts = {path.name: path.read_text() for path in folders["joint"].iterdir()}
+    apart = unsigned(documents["joint"])
+    for place, hospital in enumerate(apart["joint"]["hospitals"]):
+        hospital[1] = fingerprint(bytes([place] * 32))
+    (tmp_path / "apart.json").write_bytes(dumped(apart))
+    assert main(["passport", str(tmp_path / "apart.json"), "--out", str(tmp_path / "all")]) == 0
+    texts = {path.name: path.read_text() for path in (tmp_path / "all").iterdir()}
     whose = "north, south and west"
     catalogue, entry = json.loads(texts["dcat.jsonld"]), json.loads(texts["registry.json"])
     assert catalogue["dct:title"]["@value"] == f"Images of {whose}"
@@ -589,10 +597,11 @@ def test_records_of_a_joint_release_are_of_all_its_hospitals(
         assert whose in texts[name]
         assert condition in texts[name]
         assert condition not in (folders["secret"] / name).read_text()
-    assert "Simulated joint release" in texts["checker.html"]  # by one ledger
-    assert "Simulated" not in (folders["secret"] / "checker.html").read_text()
-    model = json.loads((folders["secret"] / "registry.json").read_text())["deployment"]
-    assert model["deployment_model"]["model_name"] == "Central"
+    assert "Simulated" not in texts["checker.html"]
+    assert "Simulated joint release" in (folders["joint"] / "checker.html").read_text()
+    for name in ("secret", "joint"):
+        model = json.loads((folders[name] / "registry.json").read_text())["deployment"]
+        assert model["deployment_model"]["model_name"] == "Central"
 
 
 def test_a_text_that_is_missing_is_one_line_and_no_folder(

@@ -39,6 +39,7 @@ from covdp.errors import PrivacyError
 from covdp.ledger.keys import fingerprint
 from covdp.mean.clip import fault_of
 
+# End of each refusal after which the same study may go on.
 START_ANEW = "nothing more is sent: ask who runs the server, and start the job anew"
 
 
@@ -155,9 +156,10 @@ class Site:
         total = int(self._total("count", 0, np.array([n], np.uint64))[0])
         check_room(total, 0.0)
         content = total.to_bytes(8, "big")
-        said = {*self.signed("total", content).values()}
-        if said != {content} or self.keep("total", lambda: content) != content:
+        if {*self.signed("total", content).values()} != {content}:
             raise JointError(f"hospitals were told other numbers of records in all; {START_ANEW}")
+        if self.keep("total", lambda: content) != content:
+            raise JointError("another number of records in all was agreed: agree on a new study")
         return total
 
     def opened(self, step: int, share: Share) -> Words:

@@ -16,6 +16,7 @@ from covdp.publish.config import ReleaseConfig, load_release
 from covdp.schema import SettingsPart
 from covdp.toml import Record, parse, read_toml
 
+# Parts of the statement, each with its titles and texts.
 PROMISES = tomllib.loads(Path(__file__).with_name("promises.toml").read_text(encoding="utf-8"))
 PlainName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]*$", max_length=40)]
 
@@ -102,10 +103,10 @@ class Study(Record):
         """
         words = {"all": ", ".join(self.hospitals), "m": len(self.hospitals), "t": self.colluders}
         words |= {"hidden": len(self.hospitals) - self.colluders, "settings": settings}
-        said = {title: text.format_map(words) for title, text in PROMISES.items()}
-        if len({*self.fingerprints.values()}) < len(self.hospitals):
-            said["Trust model"] = said["A simulation"]
-        return {title: text for title, text in said.items() if title != "A simulation"}
+        one_key = len({*self.fingerprints.values()}) == 1
+        parts = ["all", *["two"] * (len(self.hospitals) == 2), *["simulated"] * one_key]
+        texts = {title: text for part in parts for title, text in PROMISES[part].items()}
+        return {title: text.format_map(words) for title, text in texts.items()}
 
     def hospital_of(self, fingerprint: str) -> str:
         """Return the hospital whose key has a fingerprint.

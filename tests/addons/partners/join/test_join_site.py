@@ -160,6 +160,17 @@ def test_other_parameters_after_a_break_draw_no_share_anew(monkeypatch: pytest.M
         np.testing.assert_array_equal(results[name].outputs, results["north"].outputs)
 
 
+def test_a_study_has_one_number_of_records() -> None:
+    """That of its first attempt: with another one σ and shares of the budget would be others."""
+    kept: Kept = {}
+    first, _ = together(lambda site: site.count(10), kept=kept)
+    assert set(first.values()) == {30}
+    other, _ = together(lambda site: site.count(11), kept=kept)
+    faults = {str(found) for found in other.values() if isinstance(found, ConfigError)}
+    assert faults == {"another number of records in all was agreed: agree on a new study"}
+    assert not any(isinstance(found, int) for found in other.values())
+
+
 def copied(kept: Kept) -> dict[str, list[tuple[str, bytes]]]:
     """Return the entries of each hospital, in order."""
     return {name: [*entries.items()] for name, entries in kept.items()}

@@ -54,9 +54,9 @@ def check_worth(config: ReleaseConfig, sizes: Sequence[int]) -> None:
     even = max(1, math.floor(most * share))  # as `covdp plan` counts them
     likely = likely_verdict(config, even)
     factor = likely.factor ** (1 if config.definition == "gdp" else 2)  # error depends on n·μ
-    evenly = f", about {even:,} a class" if classes > 1 else ""
+    evenly = f", about {even:,} a class," if classes > 1 else ""
     raise ConfigError(
-        f"prediction: no mean is usable: {most:,} {unit}s {where}{evenly}, are too few at budget = "
+        f"prediction: no mean is usable: {most:,} {unit}s {where}{evenly} are too few at budget = "
         f"{config.budget:g}; as `covdp plan` says, about {two_digits(likely.needed)} a class are "
         f"needed, or budget = {two_digits(config.budget * factor)}; {OVERRULE}"
     )

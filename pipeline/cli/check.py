@@ -51,12 +51,12 @@ def check(
     Every image is read. The range of values is counted on a part of the files if there are 2,000 or
     more. The command shows odd files, each with the reason and the lines to paste, the classes and
     persons, the account, the release that would follow and its predicted use. A page shows the
-    images as they enter, too. Nothing is charged. Only OUT is written, for you alone. The
-    page and all that is printed are as private as the images.
+    images as they enter, too. Nothing is charged. Only OUT is written, for you alone. The page and
+    all that is printed are as private as the images.
 
     The exit code is 3 if somebody must decide or mend something, else 0. Copies of images are a
-    note, and do not change it. No schedule may depend on
-    this code, as a release that comes or does not come would then tell what the images show.
+    note, and do not change it. No schedule may depend on this code, as a release that comes or does
+    not come would then tell what the images show.
 
     ```
     covdp check --config ward.toml

@@ -141,11 +141,9 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         "usable", found=rows[2:], unit="person", definition="gdp", budget=1.0, first_mean=300
     )
     assert opening == ("No mean yet of rare.", "A class has its first mean at about 300 persons.")
-    likely = say_each(
-        "usable", found=rows[:1], unit="person", definition="pure", budget=0.5, likely=True
-    )
-    assert likely[0] == "Likely not usable: normal."
-    assert likely[-1] == "For any use about 190 persons a class are needed."
+    pure = say_each("usable", found=rows[:1], unit="person", definition="pure", budget=0.5)
+    assert pure[0] == "Not usable: normal."
+    assert pure[-1] == "For any use about 190 persons a class are needed."
     several = [
         verdict_of(name, 9, share, NOISY, offered=True) for name, share in (("a", 1), ("b", 0.6))
     ]

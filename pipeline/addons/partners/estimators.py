@@ -263,7 +263,7 @@ class PrivateMean(_ArrayEstimator):
             For weights of another number than the matrices, in scikit-learn's words.
         """
         weights = 1.0 if sample_weight is None else _check_sample_weight(sample_weight, X)
-        if np.ptp(weights) != 0.0 or not np.all(weights):
+        if np.ptp(weights) != 0.0 or np.min(weights) <= 0.0:
             raise ConfigError(WEIGHTED)
         return self._drawn(np.asarray(X, dtype=np.float64)).point
 

@@ -8,7 +8,6 @@ import json
 import os
 import shlex
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from covdp.errors import ConfigError, one_line, printable
 
 if TYPE_CHECKING:
     from covdp.datasets import Card
-    from covdp.datasets.summary import FileCount, OddFile
+    from covdp.datasets.summary import OddFile
     from covdp.publish import ReleaseConfig
     from covdp.publish.preview import Preview
     from covdp.store import FileFault, Inspection, Place
@@ -226,6 +225,8 @@ def file_tables(found: "Inspection") -> list[Table]:
     found : Inspection
         Result of an inspection of all files.
     """
+    from covdp.datasets.summary import in_words
+
     shown: dict[str, Sequence[FileFault | OddFile]] = {
         "Cannot be used": [x for x in found.faults if not x.curable],
         "Cured by a key of the card, and in no list": [x for x in found.faults if x.curable],
@@ -237,19 +238,8 @@ def file_tables(found: "Inspection") -> list[Table]:
         for title, files in shown.items()
         if files
     ]
-    kinds = new_table("files have", "", *numbers("files"), rows=_kinds(found.counts))
+    kinds = new_table("files have", "", *numbers("files"), rows=in_words(found.counts))
     return [*tables, *([kinds] * bool(found.counts))]
-
-
-def _kinds(counts: "Sequence[FileCount]") -> Iterator[tuple[str, str, str]]:
-    """Yield the cells of counts; a feature that is not read of all files says of how many."""
-    read = Counter[str]()
-    for row in counts:
-        read[row.feature] += row.files
-    for row in counts:
-        known = read[row.feature]
-        part = f", of {known:,} files read" * (known < max(read.values()))
-        yield row.feature + part, row.value, f"{row.files:,}"
 
 
 def _cells(files: "Sequence[FileFault | OddFile]") -> Iterator[tuple[Text, Text]]:

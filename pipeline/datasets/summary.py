@@ -4,7 +4,7 @@ All of it is as private as the files: it is for their owner, and no release stat
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -86,6 +86,23 @@ class FileCount(NamedTuple):
     feature: str
     value: str
     files: int
+
+
+def in_words(counts: Iterable[FileCount]) -> Iterator[tuple[str, str, str]]:
+    """Yield feature, value and number of files; of how many a feature is known, if not of all.
+
+    Parameters
+    ----------
+    counts : iterable of FileCount
+        Numbers of files.
+    """
+    rows, read = list(counts), Counter[str]()
+    for row in rows:
+        read[row.feature] += row.files
+    for row in rows:
+        known = read[row.feature]
+        part = f", known of {known:,} files" * (known < max(read.values()))
+        yield row.feature + part, row.value, f"{row.files:,}"
 
 
 class OddFile(NamedTuple):

@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from covdp.datasets.summary import in_words
 from covdp.figures import montage
 from covdp.files import make_folder, owner_only
 from covdp.publish.preview import Preview, PreviewedClass
@@ -158,14 +159,15 @@ def odd(preview: Preview) -> list[dict[str, Any]]:
 
 
 def counts(preview: Preview) -> list[dict[str, Any]]:
-    """Return how many files have each depth, size, colour, modality and range of values.
+    """Return how many files have each depth, size, colour, modality and range of values, in words.
 
     Parameters
     ----------
     preview : Preview
         Result of a check.
     """
-    return [{**row._asdict(), "files": f"{row.files:,}"} for row in preview.found.counts]
+    heads = ("feature", "value", "files")
+    return [dict(zip(heads, row, strict=True)) for row in in_words(preview.found.counts)]
 
 
 def account(preview: Preview) -> dict[str, str]:

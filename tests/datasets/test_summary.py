@@ -18,7 +18,7 @@ from sample_dicom import write_dicom
 from covdp.cli import main
 from covdp.datasets import fetch, find_card
 from covdp.datasets.draft import draft_card
-from covdp.datasets.summary import FileSummary, count_files, odd_files
+from covdp.datasets.summary import FileCount, FileSummary, count_files, in_words, odd_files
 from covdp.store import inspect
 
 HEAD = 'path = "ward"\nchannels = 1\nclasses = ["a", "b"]\n'
@@ -192,3 +192,15 @@ def test_odd_files_are_few(rows: list[Any]) -> None:
         most = max((x.files for x in counts if x.feature == "depth"), default=0)
         if few and 2 * most > len(rows):
             assert not odd[name].curable
+
+
+def test_a_feature_that_is_not_known_of_all_files_says_so() -> None:
+    """Ranges of values, for which a part of many files is read; a modality, which few may have."""
+    counts = [FileCount("depth", "8 bits", 2600), FileCount("values", "up to 255", 1200)]
+    counts.append(FileCount("values", "up to 127", 100))
+    assert list(in_words(counts)) == [
+        ("depth", "8 bits", "2,600"),
+        ("values, known of 1,300 files", "up to 255", "1,200"),
+        ("values, known of 1,300 files", "up to 127", "100"),
+    ]
+    assert list(in_words([])) == []

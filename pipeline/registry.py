@@ -25,6 +25,7 @@ from collections.abc import (
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from covdp.errors import EXTRAS, ConfigError, CovdpError, MemberWarning, one_line, require_extra
@@ -280,6 +281,8 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
 def face(name: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of a module that shows what add-ons bring for it.
 
+    Its ``__all__``, which `help` shows, has the members and the module's own public names.
+
     Parameters
     ----------
     name : str
@@ -289,6 +292,10 @@ def face(name: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     module = f"covdp.{name}"
 
     def attribute(wanted: str) -> Any:
+        if wanted == "__all__":
+            own = vars(import_module(module)).items()
+            hidden = {"face", *(x for x, value in own if isinstance(value, ModuleType))}
+            return [x for x in attributes() if x not in hidden and not x.startswith("_")]
         if wanted not in members:
             raise AttributeError(f"module {module!r} has no attribute {wanted!r}")
         return members[wanted]

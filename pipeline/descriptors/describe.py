@@ -180,7 +180,8 @@ def _check_fit(images: ImageArray, spec: Descriptor) -> None:
     if not spec.fits(images.shape[1:]):
         fitting = [name for name, other in DESCRIPTORS.items() if other.fits(images.shape[1:])]
         way = f"for these choose {' or '.join(fitting)}" if fitting else "drop or add axes"
-        raise DatasetError(f"{spec.name} describes {spec.takes}, found shape {images.shape}; {way}")
+        found = f"images of shape {images.shape[1:]}"
+        raise DatasetError(f"{spec.name} describes {spec.takes}, found {found}; {way}")
 
 
 def _check_masks(masks: NDArray[Any] | None, shape: tuple[int, ...]) -> None:

@@ -213,6 +213,9 @@ class LogEuclidean(Spd):
     in_words: ClassVar[str] = (
         "the log-Euclidean metric on symmetric positive definite matrices [@arsigny2007]"
     )
+    coordinates_in_words: ClassVar[str] = (
+        "entries of the logarithm of the matrix, times √2 off the diagonal"
+    )
     metric: ClassVar[str] = "log-Euclidean"
     covariances: ClassVar[Covariances] = SPECTRAL
     flat: ClassVar[bool] = True
@@ -457,6 +460,9 @@ class LogCholesky(Spd):
     in_words: ClassVar[str] = (
         "the log-Cholesky metric on symmetric positive definite matrices [@lin2019]"
     )
+    coordinates_in_words: ClassVar[str] = (
+        "of the lower Cholesky factor: logarithms of the diagonal, and the entries below it"
+    )
     metric: ClassVar[str] = "log-Cholesky"
     covariances: ClassVar[Covariances] = CholeskyCovariances()
     flat: ClassVar[bool] = True
@@ -601,6 +607,10 @@ class AffineInvariant(Spd):
     name: ClassVar[str] = "spd-affine-invariant"
     in_words: ClassVar[str] = (
         "the affine-invariant metric on symmetric positive definite matrices [@pennec2006]"
+    )
+    coordinates_in_words: ClassVar[str] = (
+        "entries of log(M^(-1/2) X M^(-1/2)), times √2 off the diagonal, of a matrix X around the "
+        "mean M"
     )
     metric: ClassVar[str] = "affine-invariant"
     covariances: ClassVar[Covariances] = SPECTRAL

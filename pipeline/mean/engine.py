@@ -104,8 +104,9 @@ def prepare(
     if records.labels.secret:
         raise PrivacyError(
             "one draw of noise around a mean needs the size of the class, which is secret with "
-            'labels = "secret"; take the adaptive mean, mechanism = "auto", or say that labels and '
-            'class sizes are public with labels = "public"'
+            'labels = "secret"; take the adaptive mean (mechanism = "auto", in Python a budget of '
+            'GDP or zCDP), or say that labels and class sizes are public (labels = "public", in '
+            "Python no `total`)"
         )
     if not (plan.private or nonprivate):
         raise PrivacyError(

@@ -393,8 +393,8 @@ def _draw_hardened(
     """Return draws of the family's hardened sampler, σ and the certified ρ of each."""
     if family.hardened is None:
         raise PrivacyError(
-            f"{family.name} has no hardened noise ({family.note}); choose auto or ewg, or accept "
-            'unsafe noise in writing with noise = "float"'
+            f"{family.name} has no hardened noise ({family.note}); give a budget of GDP or zCDP, "
+            "or a generator of NumPy for experiments"
         )
     draws = [family.hardened(mechanism, statistic, noise) for _ in range(size)]
     points = np.stack([item.point for item in draws])

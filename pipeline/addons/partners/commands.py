@@ -243,9 +243,10 @@ def export(
     """Export a release, or a night, as tables: terms in words with intervals, and matrices.
 
     Intervals are those of its page. For each class with a usable mean there are the mean, the
-    covariance of its noise and, if a region is available, that of single images. A table is a file
-    with ``csv``, a sheet with ``xlsx``, and a TSV with a JSON sidecar with ``bids``. Only the
-    document is read, so it costs no privacy.
+    covariance of its noise and, if a region is available, that of single images; of a night also
+    the means of the last nights. A table is a file with ``csv``, a sheet with ``xlsx``, and a TSV
+    with a JSON sidecar with ``bids``. Only the document is read, so it costs no privacy. Whether
+    it was changed is told by `covdp verify`, not here.
 
     ```
     covdp export ward-2026-11-23.json --to csv --out tables

@@ -6,7 +6,8 @@
 Parameters are stored as they were given, as scikit-learn wants it. Its contract is left in three
 things. Images and matrices have three axes or more, so ``n_features_in_`` is the length of the
 second, and ``check_estimator`` leaves out its checks of tables. A matrix is no row of a table, so
-``set_output`` is not available. A domain and a budget are public and have no default.
+``set_output`` is not available, as in pyRiemann. A domain and a budget are public and have no
+default.
 """
 
 import zlib
@@ -22,7 +23,7 @@ from covdp.addons.partners.coordinates import coordinates_at
 from covdp.arrays import FloatArray, ImageArray
 from covdp.descriptors import describe
 from covdp.descriptors.describe import find_descriptor
-from covdp.errors import ConfigError
+from covdp.errors import ConfigError, DatasetError
 from covdp.geometry import Manifold
 from covdp.inference import certainty_refusal, region
 from covdp.mean import private_mean
@@ -71,6 +72,8 @@ class CovarianceDescriptors(  # type: ignore[call-arg]  # scikit-learn has no ty
     ----------
     n_features_in_ : int
         Height of the images of `fit`.
+    image_shape_ : tuple of int
+        Shape of one image of `fit`.
 
     See Also
     --------
@@ -104,7 +107,9 @@ class CovarianceDescriptors(  # type: ignore[call-arg]  # scikit-learn has no ty
         CovarianceDescriptors
             The same transformer.
         """
-        describe(self._validated(X, reset=True)[:1], self.descriptor, self.eta)
+        images = self._validated(X, reset=True)
+        describe(images[:1] if images.ndim > 2 else images, self.descriptor, self.eta)
+        self.image_shape_ = images.shape[1:]
         return self
 
     def transform(self, X: ImageArray) -> FloatArray:
@@ -113,14 +118,25 @@ class CovarianceDescriptors(  # type: ignore[call-arg]  # scikit-learn has no ty
         Parameters
         ----------
         X : uint8 array, shape (n, h, w), (n, h, w, 3) or (n, d, h, w)
-            Images of the height of those of `fit`.
+            Images of the size of those of `fit`.
 
         Returns
         -------
         array, shape (n, k, k)
             Symmetric positive definite matrices.
+
+        Raises
+        ------
+        DatasetError
+            For images of another size than those of `fit`.
         """
-        return describe(self._validated(X, reset=False), self.descriptor, self.eta)
+        images = self._validated(X, reset=False)
+        wanted = getattr(self, "image_shape_", images.shape[1:])
+        if images.shape[1:] != wanted:
+            raise DatasetError(
+                f"fit had images of shape {wanted}, found {images.shape[1:]}; resize or pad them"
+            )
+        return describe(images, self.descriptor, self.eta)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the rows, and columns, of the matrices.
@@ -262,7 +278,8 @@ class PrivateMean(_ArrayEstimator):
         ValueError
             For weights of another number than the matrices, in scikit-learn's words.
         """
-        weights = 1.0 if sample_weight is None else _check_sample_weight(sample_weight, X)
+        some = sample_weight is not None and len(X)  # of no matrices the mean says what is wrong
+        weights = _check_sample_weight(sample_weight, X) if some else 1.0
         if np.ptp(weights) != 0.0 or np.min(weights) <= 0.0:
             raise ConfigError(WEIGHTED)
         return self._drawn(np.asarray(X, dtype=np.float64)).point

@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from string import digits
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ from covdp.descriptors import DESCRIPTORS
 from covdp.errors import ConfigError, one_line, printable
 from covdp.figures.style import inert
 from covdp.files import write_new
-from covdp.geometry import Manifold, chart_of, from_chart
+from covdp.geometry import MANIFOLDS, Manifold, chart_of, from_chart
 from covdp.publish.readings import BAND_LEVEL, reader_of
 from covdp.report.readings import has_region, readings
 from covdp.schema import as_json
@@ -55,8 +56,9 @@ TERM_COLUMNS = {
 """Columns of the terms, and their meaning."""
 MATRICES = {
     "mean": "private mean descriptor",
-    "noise": "covariance of the noise of the mean, in the coordinates of the manifold",
-    "spread": "covariance of single records, in the coordinates of the manifold",
+    "last": "private mean descriptor of the last nights, as many as the number says",
+    "noise": "covariance of the noise of the mean, in the coordinates named under Coordinates",
+    "spread": "covariance of single records, in the coordinates named under Coordinates",
 }
 """Matrices of a class, and their meaning."""
 
@@ -168,12 +170,15 @@ def tables_of(committed: CommittedDocument) -> Iterator[ExportTable]:
             continue
         found = {"mean": row.point, "noise": read.mean.covariance}
         if has_region(row):
-            found["spread"] = coordinates_at(row, row.place).single
+            here = coordinates_at(row, row.place)
+            found |= {"noise": here.noise, "spread": here.single}
+        found |= {f"last{part.nights}": part.point for part in getattr(row, "windows", ())}
         label = f"class-{number:0{wide}}{re.sub('[^0-9A-Za-z]', '', read.name)[:12]}"
         for key, matrix in found.items():
             if matrix is not None:
-                heads = kind.features if key == "mean" else names
-                columns = dict.fromkeys(("row", *heads), f"{MATRICES[key]}: {read.name}")
+                about = f"{MATRICES[key.rstrip(digits)]}, of {read.name}"
+                heads = names if key in ("noise", "spread") else kind.features
+                columns = {x: f"{x}, of the {about}" for x in ("row", *heads)}
                 lines = [[head, *line] for head, line in zip(heads, matrix.tolist(), strict=True)]
                 yield ExportTable(f"{label}_{key}", columns, lines)
 
@@ -214,6 +219,10 @@ def facts_of(committed: CommittedDocument) -> dict[str, Any]:
     settings = as_json(document.settings).items()
     facts = {key.title().replace("_", ""): value for key, value in settings if value is not None}
     facts |= {"Document": committed.path.stem, "SHA256": committed.digest, "Title": document.title}
+    manifold: Any = MANIFOLDS[document.settings.manifold]
+    facts["Coordinates"] = getattr(manifold, "coordinates_in_words", "an orthonormal frame")
+    if joint := getattr(document, "joint", None):
+        facts["Hospitals"] = [name for name, _ in joint.hospitals]
     return facts | {"Progress": document.progress, "PrivacyStatement": dict(document.statement)}
 
 

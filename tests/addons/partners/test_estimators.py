@@ -4,6 +4,7 @@ Noise is seeded where a test rests on a draw, but for the hardened one of releas
 """
 
 import pickle
+import pydoc
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import estimator_checks, get_tags
 
 import covdp
+import covdp.estimators
 from covdp import GDP, Ball, PureDP, describe, domain, open_dataset
 from covdp.arrays import FloatArray, ImageArray
 from covdp.errors import ConfigError, CovdpError, DatasetError
@@ -202,7 +204,7 @@ def test_names_are_those_of_rows_and_columns() -> None:
     ("images", "words"),
     [
         (np.zeros((4, 28, 28)), "images must be uint8"),
-        (np.zeros((4, 28), np.uint8), "images must have shape"),
+        (np.zeros((4, 28), np.uint8), r"images must have shape .* found \(4, 28\)"),
         (np.zeros((4, 28, 28, 3), np.uint8), "for these choose grid11"),
     ],
 )
@@ -216,11 +218,36 @@ def test_images_that_do_not_fit_are_one_line(images: Any, words: str) -> None:
         CovarianceDescriptors("oct6").fit(np.zeros((4, 28, 28), np.uint8))
 
 
-def test_images_of_another_height_are_refused() -> None:
-    """As scikit-learn refuses another number of features."""
+def test_images_of_another_size_are_refused() -> None:
+    """As scikit-learn refuses another number of features; the width is no feature of it."""
     transformer = CovarianceDescriptors().fit(tiles()[0])
     with pytest.raises(ValueError, match="X has 27 features, but CovarianceDescriptors"):
         transformer.transform(tiles()[0][:, :27])
+    with pytest.raises(DatasetError, match=r"fit had images of shape \(28, 28\), found \(28, 27\)"):
+        transformer.transform(tiles()[0][:, :, :27])
+
+
+def test_a_class_without_records_is_one_line() -> None:
+    """Of labels that are no number pyRiemann makes a class of no matrix."""
+    labels = np.where(np.arange(300) == 5, np.nan, np.arange(300) % 2)
+    with pytest.raises(CovdpError, match="a mean needs one record or more, found 0"):
+        MDM(metric={"mean": private(1.0), "distance": "logeuclid"}).fit(matrices(), labels)
+
+
+def test_noise_that_cannot_be_hardened_names_what_can() -> None:
+    """In the words of Python, as no option of a command is at hand."""
+    with pytest.raises(CovdpError, match="give a budget of GDP or zCDP, or a generator of NumPy"):
+        PrivateMean(PureDP(1.0), domain=LIMIT).fit(matrices())
+
+
+def test_the_face_lists_its_members() -> None:
+    """For `help`, and for whoever imports all."""
+    names: dict[str, object] = {}
+    exec("from covdp.estimators import *", names)
+    assert set(names) - {"__builtins__"} == {"CovarianceDescriptors", "PrivateMean"}
+    exec("from covdp.inference import *", names)
+    assert {"region", "two_sample"} <= set(names)
+    assert "CovarianceDescriptors(" in pydoc.render_doc(covdp.estimators)
 
 
 def scored(*steps: Any) -> FloatArray:

@@ -20,6 +20,7 @@ import openpyxl
 import pandas as pd
 import pytest
 from sample_nights import STREAM, Ward
+from scipy.linalg import logm, sqrtm
 
 from covdp import MANIFOLDS
 from covdp.addons.partners.coordinates import common_coordinates
@@ -215,6 +216,25 @@ def test_matrices_are_those_of_the_document(release: Path, tmp_path: Path) -> No
         np.testing.assert_allclose(matrix(spread), here.single, rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"])
+def test_coordinates_are_what_they_are_called(name: str) -> None:
+    """Logarithms and factors by NumPy and SciPy, in the order of the names."""
+    manifold = MANIFOLDS[name](k=3)
+    root = np.random.default_rng(0).normal(size=(2, 3, 5))
+    mean, point = root @ root.transpose(0, 2, 1)
+    words = manifold.coordinates_in_words
+    if "Cholesky" in words:
+        factors = np.linalg.cholesky(np.array([mean, point]))
+        rows = [[*np.log(np.diag(x)), *x[np.tril_indices(3, -1)]] for x in factors]
+        expected = np.subtract(*rows[::-1])
+    else:
+        scale = sqrtm(np.linalg.inv(mean))
+        logs = logm(point) - logm(mean) if "mean" not in words else logm(scale @ point @ scale)
+        off = np.sqrt(2.0) * logs[np.triu_indices(3, 1)]
+        expected = np.concatenate([np.diag(logs), off])
+    np.testing.assert_allclose(manifold.log(mean, point), expected, rtol=1e-9)
+
+
 def test_a_mean_that_is_not_usable_has_no_matrix(
     release: Path, nights: list[Path], tmp_path: Path
 ) -> None:
@@ -228,6 +248,22 @@ def test_a_mean_that_is_not_usable_has_no_matrix(
     assert set(terms[terms["class"] == "ill"]["page_interval"]) == {"no mean yet"}
     assert set(terms[terms["class"] == "ill"]["n"]) == {3}
     assert (export(nights[1], "csv", tmp_path / "later") / "class-2ill_mean.csv").is_file()
+
+
+def test_means_of_the_last_nights_are_there(nights: list[Path], tmp_path: Path) -> None:
+    """Each that the document has, bit for bit, of classes that have a usable mean."""
+    found = 0
+    for path in nights:
+        folder = export(path, "csv", tmp_path / path.stem)
+        for number, row in enumerate(json.loads(path.read_bytes())["classes"], 1):
+            if not [*folder.glob(f"class-{number}*_mean.csv")]:
+                assert not [*folder.glob(f"class-{number}*")]
+                continue
+            for part in row["windows"]:
+                (table,) = folder.glob(f"class-{number}*_last{part['nights']}.csv")
+                np.testing.assert_array_equal(matrix(read(table)), part["point"])
+                found += 1
+    assert found
 
 
 def test_a_released_count_keeps_its_sign_and_its_noise(release: Path, tmp_path: Path) -> None:
@@ -302,7 +338,9 @@ def test_a_sidecar_describes_every_column(release: Path, tmp_path: Path) -> None
     for table in folder.glob("*.tsv"):
         sidecar = json.loads(table.with_suffix(".json").read_text(encoding="utf-8"))
         heads, *rows = csv.reader(StringIO(table.read_text(encoding="utf-8")), delimiter="\t")
-        assert all(sidecar[head]["Description"] for head in heads)
+        texts = [sidecar[head]["Description"] for head in heads]
+        assert all(texts)
+        assert len(set(texts)) == len(heads)
         assert all(re.fullmatch(r"[A-Z][A-Za-z0-9]+", key) for key in set(sidecar) - set(heads))
         assert sidecar["PrivacyStatement"] == {"Unit of privacy": "of 0"}
         assert (sidecar["Budget"], sidecar["Definition"]) == (2.0, "gdp")
@@ -324,6 +362,8 @@ def test_tables_say_what_they_are_of(release: Path, nights: list[Path], tmp_path
         assert float(told["Budget"]) == values["settings"]["budget"]
         assert re.fullmatch("[0-9a-f]{64}", told["SHA256"])
         assert "95 % confidence" in told["lower_95"]
+        assert "logarithm of the matrix, times √2 off the diagonal" in told["Coordinates"]
+        assert "named under Coordinates" in told["noise"]
     assert told["Progress"].startswith("night 2 of 40")
 
 

@@ -18,9 +18,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from covdp import GDP, ZCDP
+from covdp.addons.partners.export import facts_of
+from covdp.addons.partners.passport import checking
 from covdp.addons.partners.passport import folder as folder_module
 from covdp.addons.partners.passport import verify as module
 from covdp.addons.partners.passport.checking import verified
+from covdp.addons.partners.several import open_document
 from covdp.cli import main
 from covdp.inference import region
 from covdp.ledger import api, init_ledger, open_ledger
@@ -176,8 +179,9 @@ def test_all_that_ledgers_commit_is_consistent(
         assert both(run, content, tmp_path, key) == (f"consistent; signed by the key {mark}",) * 2
         assert both(run, dumped(unsigned(path)), tmp_path) == ("consistent; signer unknown",) * 2
         assert both(run, dumped(unsigned(path)), tmp_path, key) == ("", "")
+    unfit = "consistent; signer unknown; not fit to leave: noise of floats"
     for path in drawn.values():
-        assert both(run, path.read_bytes(), tmp_path) == ("consistent; signer unknown",) * 2
+        assert both(run, path.read_bytes(), tmp_path) == (unfit,) * 2
 
 
 @pytest.mark.parametrize(
@@ -312,6 +316,11 @@ def test_who_signed_is_known_by_the_key_alone(
     other.write_text(public_text(stranger))
     for key in (empty, text, other):
         assert both(run, content, tmp_path, key) == ("", "")
+    for key in (empty, text, documents["secret"]):  # the fault is named, and is not the document's
+        with pytest.raises(ValueError, match="file of the key is none that `covdp ledger key` pri"):
+            run(content, key.read_bytes())
+        with pytest.raises(checking.UnverifiedError, match="the file of the key is none"):
+            verified(documents["secret"], key)
     line, _, pem = public_text(stranger).partition("\n")
     theirs = signed(stranger, dumped(unsigned(documents["secret"])))
     for mark, holds in ((line, True), ("", True), ((place / "key.pem").read_text()[:51], False)):
@@ -695,10 +704,18 @@ def test_what_is_written_is_what_was_verified(
     assert (tmp_path / "out" / "single.json").read_bytes() == content
 
 
+def test_an_export_names_the_hospitals(documents: dict[str, Path]) -> None:
+    """Of a joint release all, and of another none."""
+    facts = {name: facts_of(open_document(documents[name], None)) for name in ("joint", "secret")}
+    names = [name for name, _ in json.loads(documents["joint"].read_bytes())["joint"]["hospitals"]]
+    assert facts["joint"]["Hospitals"] == names
+    assert "Hospitals" not in facts["secret"]
+
+
 def test_the_sheet_prints_a_command_that_works(folders: dict[str, Path]) -> None:
     """In the folder of the passport, whatever the document is called; KEY is left to fill in."""
     text = (folders["awkward"] / "checker.html").read_text(encoding="utf-8")
-    (command,) = re.findall("<code>(python verify.py .*?)</code>", text)
+    (command,) = re.findall(r'<code class="line">(python verify.py .*?)</code>', text)
     words = shlex.split(html.unescape(command))
     assert words == ["python", "verify.py", AWKWARD, "KEY"]
     done = subprocess.run(
@@ -727,7 +744,13 @@ def test_the_sheet_is_one_page_that_answers(
         said, rows, settings = dict(values["statement"]), values["classes"], values["settings"]
         assert settings["population"] in text
         assert said["Guarantee"] in text
-        assert "Consistent; signer unknown." in text
+        assert re.search(
+            r"Consistent; signer unknown(; not fit to leave: noise of floats)?\.", text
+        )
+        assert text.count("Charged: ") == (values["account"] is not None)
+        assert ("Not to be concluded: anything about one" in text) == any(
+            row["point"] is not None for row in rows
+        )
         success = re.search(r"([\d.]+) % of cases", said["In plain words"])
         assert success
         assert f"{success[1]} of 100" in text

@@ -64,7 +64,8 @@ def verify(
 
     The command needs no ledger and no image. Without `--key` it cannot tell which ledger has signed
     the document: ask the hospital for its key, and compare the fingerprint by telephone. The exit
-    code is 4 if the document has a fault. The script `verify.py` of a passport prints the same.
+    code is 4 if the document has a fault, or the file of the key none. The script `verify.py` of a
+    passport prints the same.
 
     ```
     covdp verify results/release/pneumonia-2026-11-23.json

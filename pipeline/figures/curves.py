@@ -198,7 +198,7 @@ def _panels(table: Table, *, across: int = 0, room: int = 0) -> Chart:
     titles = unique(table["panel"])[0]
     columns, width = style.layout(len(titles), across)
     width -= room // columns
-    header = style.header(titles, width)
+    header = style.header(titles, width, columns)
     return {"titles": titles, "header": header, "columns": columns, "width": width}
 
 

@@ -113,7 +113,7 @@ def _specification(
     """Return the specification; `shape` is matrices in a row, and pixels of a square."""
     columns, cell = shape
     known = {"names": names, "features": features, "side": cell * len(features), "spacing": SPACING}
-    header = style.header(names, cell * len(features) - 16) | {"labelAnchor": "middle"}
+    header = style.header(names, cell * len(features) - 16, columns) | {"labelAnchor": "middle"}
     spec = style.chart_of("matrices", **known, columns=columns, header=header)
     if cell < READABLE:
         spec["spec"]["layer"].pop()

@@ -633,7 +633,11 @@ def broken(keys: Sequence[Any], titles: Sequence[str], letters: int) -> str:
     letters : int
         Largest number of letters of a line.
     """
-    lines = [wrapped(title, letters) for title in titles]
+    return _by_value(keys, [wrapped(title, letters) for title in titles])
+
+
+def _by_value(keys: Sequence[Any], lines: Sequence[Sequence[str]]) -> str:
+    """Return the Vega expression of the lines of each key."""
     pairs = dict(zip(map(str, keys), lines, strict=True))
     return f"{json.dumps(pairs, ensure_ascii=False)}[datum.value]"
 
@@ -651,8 +655,10 @@ def wrapped(title: str, letters: int) -> list[str]:
     return textwrap.wrap(firm(title), letters) or [""]
 
 
-def header(titles: Sequence[str], width: int) -> Chart:
+def header(titles: Sequence[str], width: int, columns: int) -> Chart:
     """Return the header of panels of `width` pixels: a title that is longer takes several lines.
+
+    Titles of one row of panels have equally many, so that the panels stand at one height.
 
     Parameters
     ----------
@@ -660,12 +666,19 @@ def header(titles: Sequence[str], width: int) -> Chart:
         Titles of the panels.
     width : int
         Width of a panel, in pixels.
+    columns : int
+        Number of panels in a row.
     """
+    lines = [wrapped(title, int(width / LETTER)) for title in titles]
+    for first in range(0, len(lines), columns):
+        row = slice(first, first + columns)
+        most = max(map(len, lines[row]))
+        lines[row] = [[""] * (most - len(title)) + title for title in lines[row]]
     return {
         "labelAnchor": "start",
         "labelLimit": width + 16,
         "labelLineHeight": 16,
-        "labelExpr": broken(titles, titles, int(width / LETTER)),
+        "labelExpr": _by_value(titles, lines),
         "labels": titles != [""],
     }
 

@@ -394,9 +394,15 @@ def test_titles_of_panels_fit(rows: Table, panels: tuple[str, ...]) -> None:
     titles = {point["panel"] for point in records(figure)}
     assert set(lines) == titles
     for title, parts in lines.items():
-        assert " ".join(parts).replace("\xa0", " ") == title
+        assert " ".join(filter(None, parts)).replace("\xa0", " ") == title
         assert max(map(len, parts)) * LETTER <= figure.spec["spec"]["width"]
     assert max(map(len, lines.values())) > 1
+    columns, rows_of = (
+        figure.spec["columns"],
+        [lines[title] for title in figure.spec["facet"]["sort"]],
+    )
+    for first in range(0, len(rows_of), columns):  # panels of a row stand at one height
+        assert len({len(parts) for parts in rows_of[first : first + columns]}) == 1
 
 
 def test_sizes_are_said_once(rows: Table) -> None:

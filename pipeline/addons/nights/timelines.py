@@ -24,6 +24,8 @@ GAPS_SAID = 3
 """Gaps, the latest ones, whose reason is in the caption."""
 HEIGHT, LINE_HEIGHT, LETTER_WIDTH = 240, 14, 6.5
 """Pixels of a timeline's height, as in ``reports/charts.json``, and of the texts in its gaps."""
+COLUMNS = 3
+"""Panels in a row, where terms are compared."""
 DATES = 8
 """Dates up to which each has a mark of its own on the axis of time."""
 
@@ -284,12 +286,13 @@ def _panels(
     titles: Sequence[str], along: str, lines: Sequence[str], classes: Sequence[str]
 ) -> Chart:
     """Return a panel a term, with a row per mean, and the classes side by side on it."""
-    width = (style.WIDTH - 150) // 3 - 20
+    width = (style.WIDTH - 150) // COLUMNS - 20
     down = {"domain": False, "ticks": False, "grid": True, "labelPadding": 8}
     return style.chart_of(
         "comparison",
         terms=list(titles),
-        header=style.header(titles, width),
+        header=style.header(titles, width, COLUMNS),
+        columns=COLUMNS,
         width=width,
         step=max(34, 12 * len(classes)),
         y=channel(f"{along}:N", title=None, axis=down, scale={"domain": list(lines)}),

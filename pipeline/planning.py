@@ -304,10 +304,13 @@ class ClassArrivals:
         Records on the first night.
     nightly : int
         Records that come on each night after it.
+    each : bool
+        True if they stand for several classes, of so many records each.
     """
 
     first: int
     nightly: int = 0
+    each: bool = False
 
     def until(self, night: int) -> int:
         """Return the records up to a night.
@@ -763,7 +766,7 @@ class _Forecasts:
         offered = sigma is not None and (opened or sigma <= NOISY)
         found = verdict_of(name, n, share, sigma, offered=offered, plan=self.config.nights)
         arrived = units.until(night)
-        return replace(found, n=arrived, factor=found.needed / arrived)
+        return replace(found, n=arrived, factor=found.needed / arrived, each=units.each)
 
     def needed(self, error: float | None, units: ClassArrivals, night: int) -> float | None:
         if error is None:
@@ -824,7 +827,7 @@ def _noise(rows: Sequence[tuple[Verdict, Verdict]], unit: str) -> str:
     """Return the range of the noise of the class in which it is worst."""
     upper, lower = max(rows, key=lambda row: row[0].share or 0.0)
     high, low, usual = upper.share or 0.0, lower.share or 0.0, "a usual difference between classes"
-    whose = f"{upper.n:,} {unit}s{' each' * upper.name.startswith('each ')}"
+    whose = f"{upper.n:,} {unit}s{' each' * upper.each}"
     whose = f"{upper.name}, {whose}" if len(rows) > 1 else whose
     if low < 2.0 <= high:
         return f"{percent(low)} of {usual} to {percent(high)} as much ({whose})"
@@ -941,7 +944,9 @@ def _arrivals(
         units = {name: ClassArrivals(n, more or 0) for name, n in request.sizes.items()}
     elif request.total is not None:
         many = len(card.classes)
-        units = {f"each of {many} classes": ClassArrivals(request.total // many, more or 0)}
+        units = {
+            f"each of {many} classes": ClassArrivals(request.total // many, more or 0, each=True)
+        }
     elif more is not None:
         units = {name: ClassArrivals(more, more) for name in card.classes}
     elif config.nights is not None:

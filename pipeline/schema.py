@@ -239,6 +239,31 @@ class NamedPart(BaseModel):
     predicted_error: Size | None
 
 
+class Refusal(str):
+    """Reason why a class has no region, in words; "" where it has one.
+
+    Parameters
+    ----------
+    text : str
+        Reason, and the way out.
+    short : str, optional
+        Fact alone, for a list of classes; the text when left out.
+
+    Attributes
+    ----------
+    short : str
+        The same.
+    """
+
+    short: str
+
+    def __new__(cls, text: str = "", *, short: str = "") -> "Refusal":
+        """Return the text, with its fact."""
+        reason = super().__new__(cls, text)
+        reason.short = short or text
+        return reason
+
+
 class StatedEntry(Protocol):
     """Entry of a class of another document than that of a release, as regions and tests read it.
 
@@ -277,7 +302,7 @@ class StatedEntry(Protocol):
         """True if it has a region."""
 
     @property
-    def refusal(self) -> str:
+    def refusal(self) -> Refusal:
         """Reason why it has no region and no test; "" where it has."""
 
     @property
@@ -398,6 +423,11 @@ class Document(BaseModel):
     def others(self) -> Sequence[str]:
         """Names of the other hospitals that released it together with this one."""
         return ()
+
+    @property
+    def is_simulated(self) -> bool:
+        """True if one ledger stood for several hospitals."""
+        return False
 
     @property
     def paid(self) -> AccountPart:

@@ -14,7 +14,7 @@ from covdp.errors import ConfigError
 from covdp.geometry import Manifold, Point
 from covdp.mean import NoisyMoments, Release
 from covdp.privacy.rounding import two_digits
-from covdp.schema import ReleasedEntry, StatedEntry, read_entry
+from covdp.schema import Refusal, ReleasedEntry, StatedEntry, read_entry
 
 Entry: TypeAlias = Release | ReleasedEntry | StatedEntry
 """Release that `private_mean` returned first, or an entry of ``classes`` of the document of a
@@ -93,7 +93,7 @@ def is_offered(observed: NoisyMoments) -> bool:
     return not region_refusal(observed)
 
 
-def region_refusal(observed: NoisyMoments) -> str:
+def region_refusal(observed: NoisyMoments) -> Refusal:
     """Return why no region is available, in words; "" where one is.
 
     Parameters
@@ -102,23 +102,23 @@ def region_refusal(observed: NoisyMoments) -> str:
         Released numbers of the class.
     """
     if observed.n < COUNT_SDS * observed.n_sd:
-        return (
-            f"its count is less than {COUNT_SDS:g} standard deviations of its noise, so there may "
-            "be no records"
-        )
+        fact = f"its count is less than {COUNT_SDS:g} standard deviations of its noise"
+        return Refusal(f"{fact}, so there may be no records", short=fact)
     times = observed.sigma / NOISY
     shown = two_digits(times)
     if observed.moment is None:
-        return 'there is no second moment: release with mechanism = "auto", or plan="auto"'
+        return Refusal('there is no second moment: release with mechanism = "auto", or plan="auto"')
     if times > 1.0:
-        return (
-            f"the noise is {shown} times too wide to bound the error of clipping; release about "
-            f"{shown} times as many records, or with a μ {shown} times as large"
+        fact = f"{shown} times too wide"
+        return Refusal(
+            f"the noise is {fact} to bound the error of clipping; release about {shown} times as "
+            f"many records, or with a μ {shown} times as large",
+            short=fact,
         )
-    return ""
+    return Refusal()
 
 
-def certainty_refusal(released: Entry) -> str:
+def certainty_refusal(released: Entry) -> Refusal:
     """Return why a released class has no region and no test, in words; "" where it has.
 
     That is asked first: a mean without one may be noise of any size, which has no logarithm in

@@ -70,6 +70,8 @@ class Verdict:
     factor : float
         Multiple of n or μ that is needed for the next use; 1 where there is none, or where the
         count may be of no images.
+    each : bool
+        True if it is of several classes, of n images or persons each.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Verdict:
     use: int
     share: float | None
     factor: float
+    each: bool = False
 
     @property
     def uncounted(self) -> bool:

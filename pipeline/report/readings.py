@@ -155,7 +155,7 @@ def unbounded(rows: Sequence[ClassEntry]) -> list[str]:
     """
     without = [row for row in rows if says_region(row) and certainty_refusal(row)]
     useless = [
-        f"{row.class_name} ({_in_short(certainty_refusal(row))})"
+        f"{row.class_name} ({certainty_refusal(row).short})"
         for row in without
         if not is_usable(row)
     ]
@@ -166,12 +166,6 @@ def unbounded(rows: Sequence[ClassEntry]) -> list[str]:
         for row in without
         if is_usable(row)
     ]
-
-
-def _in_short(reason: str) -> str:
-    """Return the first fact of a reason: by how much the noise is too wide, or the count small."""
-    fact = reason.partition(" to bound")[0].partition(", so ")[0]
-    return fact.removeprefix("the noise is ")
 
 
 def _cell(row: "ClassReadings", place: int) -> dict[str, str]:

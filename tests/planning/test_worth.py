@@ -88,6 +88,13 @@ def test_a_refusal_asks_for_what_a_plan_asks_for(
     assert f"about {total // 3} a class" in str(refused.value)
 
 
+def test_only_classes_of_one_size_are_told_each(tmp_path: Path) -> None:
+    """A class may be called as it likes: its images are not those of each class."""
+    config = config_of(tmp_path, CARD.replace('"well"', '"each leg"'))
+    planned = " ".join(forecast(config, ForecastRequest({"each leg": 300})).verdict)
+    assert "(300 images)" in planned
+
+
 def test_the_readmes_and_a_plan_name_one_number_of_images_to_begin_with(tmp_path: Path) -> None:
     """It is what any use needs at the upper end of the range, at the budget of the examples."""
     config = config_of(tmp_path)

@@ -81,6 +81,7 @@ from covdp.schema import (
     Name,
     NamedPart,
     Numbers,
+    Refusal,
     Sentence,
     SettingsPart,
     Size,
@@ -248,22 +249,25 @@ class StreamEntry(BaseModel):
         return self.certainty is not None and self.certainty.offered
 
     @property
-    def refusal(self) -> str:
+    def refusal(self) -> Refusal:
         """Reason why it has no region and no test, in words; "" where it has.
 
         It is a first look until an opening has as little noise as a region needs, which is public.
         """
         if (certainty := self.certainty) is None:
-            return "it has not opened: nothing was released of it but how many records wait"
+            waits = "it has not opened: nothing was released of it but how many records wait"
+            return Refusal(waits)
         if certainty.offered:
-            return ""
+            return Refusal()
         parts = sorted((part.observed for part in certainty.parts), key=lambda part: part.sigma)
         if (times := parts[0].sigma / NOISY) > 1.0:
-            return (
-                f"it is a first look at {parts[0].n} records: its noise is {two_digits(times)} "
-                "times too wide to test anything, until the stream opens again with more"
+            look = f"it is a first look at {parts[0].n} records"
+            fact = f"{look}: its noise is {two_digits(times)} times too wide"
+            return Refusal(
+                f"{fact} to test anything, until the stream opens again with more", short=fact
             )
-        return next(filter(None, map(region_refusal, parts)), "its document offers no region")
+        reasons = map(region_refusal, parts)
+        return next(filter(None, reasons), Refusal("its document offers no region"))
 
     @property
     def weighed(self) -> WeighedParts:

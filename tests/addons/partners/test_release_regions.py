@@ -133,3 +133,5 @@ def test_what_clipping_may_do_is_stated_with_its_bound() -> None:
         "release about 2.5 times as many records, or with a μ 2.5 times as large."
     )
     assert note == f"No region is available {reason} Its band is of noise alone."
+    (useless,) = unbounded([class_of(row | {"predicted_error": 90.0})])
+    assert useless == "Not usable, and without a region: tissue (2.5 times too wide)."

@@ -115,16 +115,16 @@ def _escaped(text: str) -> str:
 
 def _counted(draft: "Draft") -> Iterator[str]:
     """Yield what each class has, and whom the card protects."""
+    from covdp.privacy.statement import protected_unit
+
     for name, images, persons in draft.counts:
         line = f"class {printable(name, lines=False)}: {images:,} image{'s' * (images != 1)}"
         if persons is not None:
             least = "at least " * draft.sampled
             line += f" of {least}{persons:,} person{'s' * (persons != 1)}"
         yield line
-    if draft.unit == "person":
-        yield "protected: one person, with all images in a class"
-    else:
-        yield "protected: one image, and not one person (data/README.md: persons)"
+    way = " (data/README.md: persons)" if draft.unit == "image" else ""
+    yield f"protected: {protected_unit(draft.unit)}{way}"
 
 
 def _dataset(row: "DatasetRow") -> list[str]:

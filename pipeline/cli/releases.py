@@ -245,7 +245,7 @@ def forecast_items(result: "Forecast") -> Iterator[Table | str]:
 
 def _prices(result: "Forecast", letter: str) -> Table:
     """Return what each budget costs and means."""
-    from covdp.privacy import main_parameter
+    from covdp.privacy import main_parameter, success
     from covdp.privacy.rounding import digits_up, in_powers
 
     streamed, delta = result.horizon is not None, in_powers(f"{result.prices[0].delta:.2g}")
@@ -272,6 +272,11 @@ def _prices(result: "Forecast", letter: str) -> Table:
         f"best test: how often the best attacker is right who knows all other {result.unit}s and "
         "chooses between two candidates; a guess is right in 50 %"
     )
+    if any(price.success != success(price.charge) for price in result.prices):
+        caption += (
+            "; noise on a lattice is certified for zCDP with ρ = μ²/2; noise of real numbers, as "
+            "in experiments, has less at the same μ"
+        )
     texts = {"title": "What it costs", "caption": caption}
     return new_table(*heads, rows=rows, **texts, title_justify="left", caption_justify="left")
 

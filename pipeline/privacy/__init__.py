@@ -45,5 +45,6 @@ from covdp.privacy.statement import advantage as advantage
 from covdp.privacy.statement import best_test as best_test
 from covdp.privacy.statement import certified as certified
 from covdp.privacy.statement import privacy_statement as privacy_statement
+from covdp.privacy.statement import protected_unit as protected_unit
 from covdp.privacy.statement import protects as protects
 from covdp.privacy.statement import success as success

@@ -294,15 +294,17 @@ def privacy_statement(
     }
     if not sizes and total is None:
         raise PrivacyError("a statement needs the size of every class, found none; give n_by_class")
-    cases = {"so-far": so_far, "secret": total is not None, "floats": not hardened}
+    cases = {"so-far": so_far, "secret": total is not None, "gdp": isinstance(budget, GDP)}
     words = _Words(
         record,
         many,
+        "lattice" if hardened else "floats",
         *(case for case, holds in cases.items() if holds),
         budget=budget,
         plainly=plainly(
             budget, unit=image, group=None if person else 1, output=output, hardened=hardened
         ),
+        **_figures(budget),
         meaning=_TEXTS["definitions"][budget.name],
         equivalent=equivalent(budget, delta, total or sum(sizes.values())),
         approx=_TEXTS["definitions"]["approx"],
@@ -318,6 +320,24 @@ def privacy_statement(
     if not person:
         words["group"] = _group(words, budget, group, hardened)
     return words.rows()
+
+
+def _figures(budget: Budget) -> dict[str, str]:
+    """Return the success of the best test on noise on a lattice, and on noise of real numbers."""
+    return {"certified": best_test(budget, True), "ideal": best_test(budget, False)}
+
+
+def protected_unit(unit: str, *, alone: bool = False) -> str:
+    """Return who is protected, in words: "one image, not a person", say.
+
+    Parameters
+    ----------
+    unit : str
+        Privacy unit, "image" or "person".
+    alone : bool
+        True if no person has a second image.
+    """
+    return f"one {unit}" if alone else _Words(unit, 1 if unit == "person" else None)["who"]
 
 
 def class_sentence(record: str) -> str:

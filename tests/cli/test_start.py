@@ -280,7 +280,7 @@ def test_a_draft_says_what_is_there_and_what_comes_next(
     said = capsys.readouterr()
     assert tomllib.loads(said.out)["classes"] == ["ill", "well"]
     assert "class ill: 6 images of 3 persons" in said.err
-    assert "protected: one person" in said.err
+    assert "protected: one person, with all images of that person" in said.err
     assert f"covdp start ward-card.toml --data-root {tmp_path}" in said.err
 
 

@@ -29,7 +29,7 @@ from covdp.privacy import (
     privacy_statement,
     success,
 )
-from covdp.privacy.statement import plainly
+from covdp.privacy.statement import plainly, protected_unit
 
 SLACK = 1e-9
 """More than rounding and `GUARD` add."""
@@ -146,6 +146,31 @@ def test_what_leads_is_what_noise_on_a_lattice_is_certified_for() -> None:
     for hardened, figure in ((True, "62.4"), (False, "59.9")):
         said = privacy_statement(GDP(0.5), n_by_class=sizes, hardened=hardened)
         assert f"at most {figure} % of cases" in said["In plain words"]
+
+
+@pytest.mark.parametrize("hardened", [True, False])
+def test_two_figures_of_one_budget_are_both_explained(hardened: bool) -> None:
+    """A run states 84.2 % and a release 91.7 % at μ = 2: each names the other, and its source.
+
+    In zCDP there is one figure for both.
+    """
+    shown, other = ("91.7", "84.2") if hardened else ("84.2", "91.7")
+    assert (best_test(GDP(2.0), hardened), best_test(GDP(2.0), not hardened)) == (shown, other)
+    said = privacy_statement(GDP(2.0), n_by_class={"well": 9}, hardened=hardened)
+    text = said["In plain words"]
+    assert 0 < text.index(f"at most {shown} % of cases") < text.index(f" {other} % at ")
+    assert "zCDP with ρ = μ²/2" in text
+    assert ("on paper, for noise of real numbers" in text) != hardened
+    assert "μ" not in privacy_statement(ZCDP(2.0), n_by_class={"well": 9})["In plain words"]
+
+
+def test_who_is_protected_has_one_wording() -> None:
+    """The statement begins with the words that card and pages have."""
+    assert protected_unit("person") == "one person, with all images of that person"
+    assert protected_unit("image") == "one image, not a person"
+    assert protected_unit("image", alone=True) == "one image"
+    said = privacy_statement(GDP(1.0), n_by_class={"well": 9}, classes_per_person=2)
+    assert said["Unit of privacy"].startswith(f"{protected_unit('person')}, however many")
 
 
 def test_a_statement_begins_with_what_is_exact_and_not_protected() -> None:

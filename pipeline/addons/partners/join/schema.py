@@ -25,3 +25,8 @@ class JointDocument(ReleaseDocument):
     def others(self) -> list[str]:
         """Names of the other hospitals."""
         return [name for name, _ in self.joint.hospitals if name != self.joint.hospital]
+
+    @property
+    def is_simulated(self) -> bool:
+        """True if all hospitals have the key of one ledger."""
+        return len({key for _, key in self.joint.hospitals}) == 1

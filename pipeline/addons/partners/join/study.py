@@ -3,6 +3,7 @@
 import hashlib
 import json
 import tomllib
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -12,6 +13,8 @@ from covdp import __version__
 from covdp.addons.partners.join.shares import Hospitals, JointNoise, Rehearsal
 from covdp.config import Count, Positive
 from covdp.errors import ConfigError
+from covdp.privacy.composition import scaled
+from covdp.privacy.rounding import round_up
 from covdp.publish.config import ReleaseConfig, load_release
 from covdp.schema import SettingsPart
 from covdp.toml import Record, parse, read_toml
@@ -102,7 +105,11 @@ class Study(Record):
             Settings of the release.
         """
         words = {"all": ", ".join(self.hospitals), "m": len(self.hospitals), "t": self.colluders}
-        words |= {"hidden": len(self.hospitals) - self.colluders, "settings": settings}
+        hidden, example = len(self.hospitals) - self.colluders, ""
+        if hidden > 1:  # one more shows its noise, and others are left
+            more = scaled(settings.promise, Fraction(hidden, hidden - 1), round_up)
+            example = f": {more} for k = {self.colluders + 1}"
+        words |= {"hidden": hidden, "example": example, "settings": settings}
         one_key = len({*self.fingerprints.values()}) == 1
         parts = ["all", *["two"] * (len(self.hospitals) == 2), *["simulated"] * one_key]
         texts = {title: text for part in parts for title, text in PROMISES[part].items()}

@@ -110,7 +110,7 @@ def _facts(document: Document, named: Container[str]) -> dict[str, Any]:
         "counts": sizes,
         "total": total,
         "hospitals": hospitals,
-        "simulated": len({mark for _, mark in joint}) == 1,
+        "simulated": document.is_simulated,
         "whose": listing(hospitals) or settings.population,
         "scattered": [row.class_name for row in scattered],
         "windows": sorted({part.nights for row in rows for part in getattr(row, "windows", ())}),

@@ -43,6 +43,7 @@ from covdp.mean.release import Labels
 from covdp.mean.rounds import default_shares, step_costs
 from covdp.privacy import GDP
 from covdp.publish import read_document
+from covdp.report import build_release_report
 from covdp.schema import json_schema, serialised
 from tests.addons.partners.join.hub import CLASSES, Hub, Killed, Line, study_of
 from tests.addons.partners.join.wards import (
@@ -113,7 +114,8 @@ def test_each_hospital_has_the_release(place: tuple[Path, Ledger]) -> None:
     assert all(row["rho"] <= 0.5 * (1 + 1e-9) for row in documents[0]["classes"])
     assert all(row["mu"] == 1.0 for row in documents[0]["classes"])
     statement = dict(documents[0]["statement"])
-    assert "√(2/(3 − k)) times 1-GDP" in statement["Hospitals that show their noise"]
+    shown = statement["Hospitals that show their noise"]
+    assert "√(2/(3 − k)) times 1-GDP: 1.41422-GDP for k = 2. Each" in shown
     assert (
         "so the promises of these hospitals add up" in statement["One person in several hospitals"]
     )
@@ -566,6 +568,34 @@ def write_study(folder: Path, more: str = "") -> Path:
 def engine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Return an engine that runs studies in this process, and remembers them."""
     return run_here(monkeypatch)
+
+
+@pytest.mark.parametrize("simulated", [0, 1, 2])
+def test_a_simulated_release_is_called_so_first(
+    released: tuple[Path, ...], tmp_path: Path, simulated: int
+) -> None:
+    """Pages of a release, and of several, say at their head which are simulated."""
+    paths = [tmp_path / f"{place}.json" for place in range(2)]
+    for place, path in enumerate(paths):
+        document = json.loads(released[place].read_bytes())
+        marks = ("a", "a", "a") if place < simulated else ("a", "b", "c")
+        document["joint"]["hospitals"] = [*map(list, zip(NAMES, marks, strict=True))]
+        document["settings"]["population"] = f"p{place}"
+        for row in document["classes"]:  # else both are one release
+            row["observed"]["sigma"] *= 1.0 + 0.001 * place
+        path.write_text(json.dumps(document | {"signature": None}))
+    first = read_document(paths[0])
+    page = build_release_report(first, tmp_path / "release.html")
+    assert main(["combine", *map(str, paths), "--out", str(tmp_path / "combined")]) == 0
+    name = f"{first.settings.name}, {first.settings.run_key}"
+    together = tmp_path / "combined" / "combine.html"
+    for path, which in ((page, ""), (together, f" ({name})" * (simulated == 1))):
+        head = path.read_text(encoding="utf-8").partition("<main")[0]
+        said = "Protected: one image, not a person."
+        if simulated:
+            said += f" Simulated on one machine{which}: the owner of one ledger saw the images of "
+            said += "all hospitals, and all noise."
+        assert f'<p class="lead protected">{said}</p>' in head
 
 
 def simulated(folder: Path, study: Path, *more: str) -> tuple[str, ...]:

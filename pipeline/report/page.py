@@ -83,6 +83,8 @@ class Block:
         True if it is closed until a reader opens it.
     entry : str
         Its line in the table of contents; its heading where "".
+    meanings : sequence of (str, str)
+        Words that its content uses, each with its meaning, below the caption.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Block:
     content: Any
     folded: bool = False
     entry: str = ""
+    meanings: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True)
@@ -352,7 +355,8 @@ def blocks_of(section: Section, declared: Sequence[Mapping[str, Any]]) -> list[B
             heading = getattr(content, "finding", "") or item["title"]
             texts = (item["name"], heading, caption, item["template"])
             folded = "folded" in item and expression(item["folded"])(it=section.subject)
-            blocks.append(Block(*texts, content, bool(folded), entry=item["title"]))
+            more = {"entry": item["title"], "meanings": item.get("meanings", ())}
+            blocks.append(Block(*texts, content, bool(folded), **more))
         else:
             blocks += content or []
     return blocks

@@ -117,17 +117,36 @@ def verdict(document: Document) -> Finding:
 
 
 def protected(document: Document) -> str:
-    """Return who is protected, and whether a patient with several images is; "" where nobody is.
+    """Return who is protected, where anybody is, and that a joint release was simulated.
 
     Parameters
     ----------
     document : Document
         Document of a release or a night.
     """
-    settings = document.settings
-    if not protects(settings.promise, settings.is_safe):
-        return ""
-    return say("protected", several=[settings], on_paper=not settings.is_safe)
+    return protected_by({document.settings.name: document})
+
+
+def protected_by(documents: Mapping[str, Document], *, local: bool = False) -> str:
+    """Return the same of several documents; who is protected only where each protects somebody.
+
+    Parameters
+    ----------
+    documents : mapping of str to Document
+        Documents of releases or nights, of one privacy unit, by what each is called.
+    local : bool
+        True if there are local images, which nothing protects.
+    """
+    settings = [document.settings for document in documents.values()]
+    words = list[str]()
+    if all(protects(one.promise, one.is_safe) for one in settings):
+        on_paper = not all(one.is_safe for one in settings)
+        words.append(say("protected", several=settings, on_paper=on_paper, local=local))
+    made = [name for name, document in documents.items() if document.is_simulated]
+    if made:
+        some = made if len(made) < len(documents) else ()
+        words.append(say("simulated", unit=settings[0].unit, some=some))
+    return " ".join(words)
 
 
 def in_sentences(document: Document) -> Sequence[str]:

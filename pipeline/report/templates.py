@@ -14,7 +14,7 @@ from covdp.figures.style import size_in_words
 from covdp.files import resource
 from covdp.privacy import best_test, certified, for_group, letter, main_parameter, success
 from covdp.privacy.rounding import digits_down, digits_up, in_powers, two_digits
-from covdp.privacy.statement import class_sentence, group_rule, plainly
+from covdp.privacy.statement import class_sentence, group_rule, protected_unit
 
 
 def draw(template: str, **values: Any) -> str:
@@ -56,7 +56,7 @@ def templates() -> Any:
         two_digits,
     )
     environment.filters |= {helper.__name__.lstrip("_"): helper for helper in (*filters, *own)}
-    sentences = (class_sentence, group_rule, plainly)
+    sentences = (class_sentence, group_rule, protected_unit)
     promises = (best_test, certified, for_group, main_parameter, success)
     environment.globals |= {helper.__name__: helper for helper in (*sentences, *promises)}
     environment.globals |= {"palette": PALETTE, "shipped": _shipped, "library": javascript}

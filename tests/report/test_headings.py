@@ -13,12 +13,24 @@ import pytest
 from covdp.descriptors import DESCRIPTORS, terms_of
 from covdp.publish.readings import ClassReadings, Reading
 from covdp.report import build_report, release_page
+from covdp.report.page import load_pages
 from covdp.report.run_page import measured
 from covdp.report.runs import load_runs
 from covdp.results import Table, unique
 from tests.sample_runs import OURS, PAPER, write_sample
 
+END = re.compile(r"(?<!\bd\.f)[.?!](?=\s|$)")
+"""End of a sentence, but not that of "d.f."."""
 pytestmark = pytest.mark.usefixtures("pictures_once")
+
+
+def test_no_paragraph_of_a_caption_is_a_wall() -> None:
+    """At most five sentences; the words of a table are a list, each in one or two sentences."""
+    for name, page in load_pages().items():
+        for block in page["block"]:
+            lengths = [len(END.findall(block.get("caption", "")))]
+            lengths += [1 + len(END.findall(text)) for _, text in block.get("meanings", ())]
+            assert max(lengths) <= 5, f"{name}: {block['name']}"
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,15 @@ from tests.report.browsing import (  # noqa: F401  (fixtures)
 )
 
 CLASSES = ("normal colon mucosa", "stroma", "debris")
+NINE = (
+    *CLASSES,
+    "adipose",
+    "background",
+    "mucus",
+    "muscle",
+    "lymphocytes",
+    "colorectal adenocarcinoma epithelium",
+)
 CARD = 'kind = "npz"\nlocal = true\npublic = true\nchannels = {}\nclasses = {}\n'
 CONFIG = """\
 name = "WardS"
@@ -81,8 +90,7 @@ def release(folder: Path, noise_in_doubles: None) -> tuple[Any, Path]:
 @pytest.fixture(scope="module")
 def run(folder: Path) -> Path:
     """Return the page of a run of nine classes."""
-    names = (*CLASSES, "adipose", "background", "mucus", "muscle", "lymphocytes")
-    put(folder, "nine", (*names, "colorectal adenocarcinoma epithelium"), 30, 28, 28, 3)
+    put(folder, "nine", NINE, 30, 28, 28, 3)
     out = folder / "run"
     given = ("--dataset", str(folder / "nine.toml"), "--data-root", str(folder))
     asked = ("--descriptor", "grid11", "--repetitions", "2", "--out", str(out), "--quiet")
@@ -114,15 +122,35 @@ def test_a_release_is_read_to_its_end(release: tuple[Any, Path], show: Showing) 
     first = [names.index(name) for name in ("attacks", "privacy", "terms", "errors", "methods")]
     assert first == sorted(first)
     lead = page.locator(".lead").all_inner_texts()
-    assert lead[1] == (
-        "One image is protected, not a person: with g images of one person μ is g times as large. "
-        "Their number is not limited here, so no figure is stated."
-    )
+    assert lead[1] == "Protected: one image, not a person."
+    assert not page.locator("#privacy dl.pairs").is_visible()
+    page.locator("#privacy summary").click()
     assert page.locator("#privacy dl.pairs").is_visible()
     document = json.loads((release[1].parent / "content").read_bytes())
     check = page.locator(".attacks dd", has_text="covdp verify").inner_text()
     assert fingerprint(bytes.fromhex(document["signature"]["public_key"])) in check
     assert 1 <= page.locator(".words .prose").count() <= 3
+
+
+def test_a_release_of_nine_classes_is_read_to_its_end(
+    folder: Path, noise_in_doubles: None, show: Showing
+) -> None:
+    """At most 6,000 pixels: terms of more than four classes are folded, and open at a click."""
+    put(folder, "nine-released", NINE, 200, 28, 28)
+    lines = CONFIG.replace("WardS", "WardN").replace("ward.toml", "nine-released.toml")
+    (folder / "nine-release.toml").write_text(lines)
+    book = init_ledger(folder / "nine.sqlite")
+    book.set_budget("WardN", GDP(9.0))
+    content = release_once(load_release(folder / "nine-release.toml"), book, folder)
+    document = read_ours(json.loads(content))
+    page, faults, _ = show(build_release_report(document, folder / "nine-release.html"), {})
+    assert height(page) <= HIGHEST
+    assert overflow(page) == 0
+    assert faults == []
+    terms = page.locator(".terms table")
+    assert not terms.is_visible()
+    page.locator(".terms summary").click()
+    assert terms.is_visible()
 
 
 def test_a_run_of_nine_classes_is_read_to_its_end(run: Path, show: Showing) -> None:

@@ -30,12 +30,12 @@ from covdp.geometry import chart_of, frechet_mean, from_chart, to_chart
 from covdp.inference import certainty_refusal, clipping_moves, covariance
 from covdp.inference.released import chart_jacobian
 from covdp.mean.noisy_moments import congruent
-from covdp.privacy import protects
 from covdp.publish.document import write_document
 from covdp.publish.readings import Mean, read_terms
 from covdp.report.methods import Methods, methods, of_release
 from covdp.report.page import Finding, signed, write_page
 from covdp.report.readings import as_gain, numbers_of
+from covdp.report.release_page import protected_by
 from covdp.report.templates import probability, say, word
 from covdp.schema import ClassEntry, Document, SettingsPart
 
@@ -174,22 +174,15 @@ def promises(together: ReleaseComparison) -> list[tuple[str, Iterable[tuple[str,
 
 
 def protected(together: ReleaseComparison) -> str:
-    """Return who each release protects, "" where one protects nobody; local images are not.
+    """Return who each release protects, none where one protects nobody; local images are not.
 
     Parameters
     ----------
     together : ReleaseComparison
         Releases, and the results of their comparison.
     """
-    settings = [document.settings for document in together.documents.values()]
-    if not all(protects(one.promise, one.is_safe) for one in settings):
-        return ""
-    return say(
-        "protected",
-        several=settings,
-        on_paper=not together.is_safe,
-        local=isinstance(together.results, MatchedImages),
-    )
+    local = isinstance(together.results, MatchedImages)
+    return protected_by(together.documents, local=local)
 
 
 def several_methods(together: ReleaseComparison) -> Methods:
@@ -416,15 +409,13 @@ def class_means(together: ReleaseComparison) -> Iterator[tuple[str, dict[str, Me
         return
     if isinstance(results, Harmonisation):
         for name, rows in several.classes.items():
-            before = dict(zip(several.names, map(population_mean, rows), strict=True))
-            yield (
-                name,
-                {f"{site}, before": mean for site, mean in before.items()}
-                | {
-                    f"{site}, after": mapped_mean(mean, results, site)
-                    for site, mean in before.items()
-                },
-            )
+            means = dict[str, Mean]()
+            for site, mean in zip(several.names, map(population_mean, rows), strict=True):
+                means |= {
+                    f"{site}, before": mean,
+                    f"{site}, after": mapped_mean(mean, results, site),
+                }
+            yield name, means
         return
     for name, rows in together.tested.items():
         means = dict(zip(several.names, map(population_mean, rows), strict=True))

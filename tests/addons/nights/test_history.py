@@ -196,7 +196,8 @@ def test_the_page_says_what_is_left_and_what_it_all_means(page: Path) -> None:
     """The account after the latest release, and the bound on what all of them tell of one image."""
     said = words(page)
     assert "May be spent in all μ = 9" in said
-    assert "and all that this account paid for so far, must decide" in said
+    assert "the best attacker is then right in at most" in said
+    assert "An attacker who knows all other images decides between two candidates" in said
     assert "ward, 2026\u201103\u201101 to 2026\u201103\u201106: history of releases" in said
 
 

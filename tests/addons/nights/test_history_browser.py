@@ -5,15 +5,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sample_documents import document_of
 from sample_history import CLASSES, draw_nights
 
 from covdp.addons.nights.history_page import build_history
+from covdp.report import build_release_report
 from covdp.report.templates import undivided
 from tests.addons.nights.pages import tables
 from tests.report.browsing import (  # noqa: F401  (fixtures)
     DARK,
     HIGHEST,
     PHONE,
+    Showing,
     browser,
     draw_all,
     opened,
@@ -114,6 +117,21 @@ def test_what_is_open_is_read_to_its_end(opened: Any) -> None:  # noqa: F811
     assert shut.count() == 0
     opened.evaluate("dispatchEvent(new Event('afterprint'))")
     assert shut.count() > 0
+
+
+def test_a_night_is_read_to_its_end(tmp_path: Path, show: Showing) -> None:  # noqa: F811
+    """At most 6,000 pixels: the statement of privacy is folded, and whole at a click."""
+    nights = draw_nights(tmp_path, DAYS[:4], np.random.default_rng(20260322))
+    path = build_release_report(document_of(nights[-1]), tmp_path / "night.html")
+    page, faults, _ = show(path, {})
+    draw_all(page)
+    page.evaluate("for (const fold of document.querySelectorAll('.fold')) fold.open = false")
+    assert page.evaluate("document.documentElement.scrollHeight") <= HIGHEST
+    statement = page.locator("#privacy dl.pairs")
+    assert not statement.is_visible()
+    page.locator("#privacy summary").click()
+    assert statement.is_visible()
+    assert faults == []
 
 
 @pytest.mark.parametrize("opened", [DARK, {}], indirect=True, ids=["dark", "light"])

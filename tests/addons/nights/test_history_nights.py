@@ -1,9 +1,11 @@
 """The history of a stream: what its documents say of every night, and of the last ones."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -48,7 +50,7 @@ from covdp.publish import read_terms
 from covdp.publish.readings import Mean, mean_of, reader_of
 from covdp.report import build_release_report
 from covdp.report.release_page import verdict
-from covdp.report.templates import undivided
+from covdp.report.templates import draw, undivided
 from tests.addons.nights.pages import marks, tables, words
 
 DAYS = [f"2026-03-{day:02d}" for day in (1, 2, 3, 4, 5, 8, 9, 10)]
@@ -170,6 +172,28 @@ def test_of_many_nights_some_are_read(
     read = [run.document.night for run in thinned.runs if run.classes[0].readings]
     assert read == [2, 4, 6, 8]
     assert [run.key for run in thinned.runs] == DAYS
+
+
+def test_all_nights_are_read_without_a_scroll_of_their_own(page: Path, series: Series) -> None:
+    """Ten are open, those before them at a click; neither table, nor statements, scrolls down."""
+    text = page.read_text(encoding="utf-8")
+    listed = text.partition('id="series-1-runs"')[2].partition('id="series-1-facts"')[0]
+    assert "<table>" in listed
+    assert '<table class="statements">' in listed
+    assert "scroll tall" not in listed
+    assert "<details><summary>" not in listed.partition("statements")[0]
+    night = {"document": series.runs[0].document, "digest": ""}
+    runs = [SimpleNamespace(key=f"night {place}", place=place, **night) for place in range(16)]
+    content = SimpleNamespace(
+        series=SimpleNamespace(runs=runs, settings=series.settings, horizon=series.horizon),
+        files={run.place: Path(f"{run.place}.json") for run in runs},
+    )
+    block, section = SimpleNamespace(title="All"), SimpleNamespace(id="series-1")
+    drawn = draw("runs.html.j2", content=content, block=block, section=section)
+    shown, _, folded = drawn.partition("<details><summary>The 6 before these</summary>")
+    places = [re.findall(r">night (\d+)</th>", part) for part in (shown, folded)]
+    assert [*places[0], *places[1]] == [str(place) for place in reversed(range(16))]
+    assert list(map(len, places)) == [10, 6]
 
 
 def test_marks_begin_with_the_opening(page: Path, series: Series) -> None:
@@ -326,9 +350,9 @@ def test_the_stream_means_one_charge_for_ever(
         assert "success with all that the account had paid for" not in text
     assert "Contrast" in night.split("term by term")[1].split("Region of the true mean")[0]
     said = words(page)
-    assert "images, and all nights of this stream for ever, must decide" in said
+    assert "images, and all nights of this stream for ever, decides between two" in said
     assert "Paid for this night nothing more" in said
-    assert "all else that this account had paid for when it was opened" in said
+    assert "Spent when the stream was opened" in said
 
 
 @pytest.mark.parametrize(

@@ -242,23 +242,16 @@ class NamedPart(BaseModel):
 class Refusal(str):
     """Reason why a class has no region, in words; "" where it has one.
 
-    Parameters
-    ----------
-    text : str
-        Reason, and the way out.
-    short : str, optional
-        Fact alone, for a list of classes; the text when left out.
-
     Attributes
     ----------
     short : str
-        The same.
+        Fact alone, without the way out, for a list of classes.
     """
 
     short: str
 
     def __new__(cls, text: str = "", *, short: str = "") -> "Refusal":
-        """Return the text, with its fact."""
+        """Return the text, with its fact: the text itself when left out."""
         reason = super().__new__(cls, text)
         reason.short = short or text
         return reason

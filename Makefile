@@ -39,13 +39,13 @@ export DO_NOT_TRACK := 1
 help:  ## Show what there is to do
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
 
-run: $(VENV)/.run  ## The main job on the embedded images, a flow of Prefect: Parquet and report
+run: $(VENV)/.run  ## The main job on public images, a flow of Prefect: Parquet and report
 	@$(BIN)/python -m flows
 
 quick: export PYTHONDONTWRITEBYTECODE :=
 quick: export OPENBLAS_NUM_THREADS := 1
 quick: export NUMBA_NUM_THREADS := 1
-quick: $(VENV)/.dev  ## What numbers rest on: a part of the suite, half a minute on two cores
+quick: $(VENV)/.dev  ## A part of the suite, half a minute on two cores
 	@$(BIN)/python -m pytest --quiet --numprocesses 2 --dist worksteal -m 'not slow' $(QUICK)
 
 # what no longer changes is not kept: docstrings and help are read anew, notebooks run again

@@ -226,12 +226,12 @@ def unknown_key(place: str, key: str, others: Iterable[str]) -> str:
 
 
 def _keys(model: type[BaseModel], way: list[str]) -> list[str]:
-    """Return the keys of the table that `way` leads to, down from `model`."""
+    """Return the keys that a file may have in the table that `way` leads to, down from `model`."""
     for part in way:
         if part in model.model_fields:
             table = next(_tables(model.model_fields[part].annotation), model)
             model = table.under(part) if issubclass(table, Record) else table
-    return list(model.model_fields)
+    return [name for name in model.model_fields if name not in getattr(model, "unwritten", ())]
 
 
 def _tables(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -294,16 +294,15 @@ def _table(row: Account, digits: int) -> Table:
 
 
 def _pace(row: Account, cost: Budget | None, digits: int) -> str:
-    """Return how many releases were paid, and for how many more the account lasts."""
-    paid = f"{row.releases or 'no'} release{'s' * (row.releases != 1)} paid"
+    """Return how many charges were paid, of a release or stream each, and how many more can be."""
+    paid = f"{row.releases or 'no'} charge{'s' * (row.releases != 1)}"
     paid += " for whole persons" * (row.group is None)
     if row.unfinished:
         paid += f", {row.unfinished} without a result yet"
     if cost is None:
         return f"{paid}. Number of releases at a budget: covdp ledger show --budget X"
     count = row.lasts(cost)
-    more = f"{count:,} more release{'s' * (count != 1)}"
-    return f"{paid}; lasts {more} at {equation(cost, digits)}"
+    return f"{paid}; the account can pay {count:,} more at {equation(cost, digits)}"
 
 
 def charge_line(charge: Charge, output: Printing) -> str:

@@ -69,8 +69,8 @@ def plan(
     """Predict by budget what a release is usable for, before anything is spent.
 
     The config, the card and the ledger are read. If the images are there, their public number is
-    counted. With secret labels it is that of all images, which is split evenly over the classes.
-    With public labels it is that of each class. With --verbose the errors, regions and prices are
+    counted. With secret labels the number of all images is split evenly over the classes. With
+    public labels the number of each class counts. With --verbose the errors, regions and prices are
     shown.
 
     ```
@@ -368,10 +368,10 @@ def release(
         Place where descriptors are stored and found again, as `covdp describe` leaves them. If left
         out: a private folder, which is deleted after the release.
     again
-        Release, and pay, once more. Without it these are refused, and nothing is charged. A run
-        whose images, settings or name have changed since it was paid is one. A release beside a
-        stream of the population is another. So is a stream beside another stream or releases. The
-        last is a stream that goes on with another card.
+        Release, and pay, once more. Without it nothing is charged, and four kinds of release are
+        refused: a run whose images, settings or name have changed since it was paid; a release
+        beside a stream of the population; a stream beside another stream or releases; a stream that
+        goes on with another card.
     even_if_useless
         Release, and pay, although the number of images and the budget say that no mean will be
         usable, or that no class of a stream can open. Without it such a release is refused, and

@@ -157,8 +157,9 @@ def _write_config(
 
     beside = card.resolve().parent == config.resolve().parent
     lines = [
-        f"name = {to_toml(plain_name(config.stem), ConfigError)}  # a copy is the same release",
-        f"population = {to_toml(values['population'], ConfigError)}  # who pays",
+        "# a copy of this file is the same release",
+        f"name = {to_toml(plain_name(config.stem), ConfigError)}",
+        f"population = {to_toml(values['population'], ConfigError)}  # the account that pays",
         f"dataset = {to_toml(card.name if beside else str(card.resolve()), ConfigError)}",
         f"data_root = {to_toml(str(values['root']), ConfigError)}",
         f"budget = {to_toml(values['budget'], ConfigError)}  # μ, for all classes together",

@@ -502,8 +502,8 @@ def _add_size(sketch: Sketch, usual: FileSummaries) -> list[str]:
     low, high = (tuple(map(end, zip(*sides, strict=True))) for end in (min, max))
     size = sketch.keys["size"] = next((size for size in USUAL_SIDES if size <= shortest), least)
     sketch.open.append(
-        f"images have {len(sides)} sizes, each side from {by(low)} to {by(high)}; size = "
-        f"{size} makes them square by cropping, fit says otherwise"
+        f"images have {len(sides)} sizes, heights and widths from {by(low)} to {by(high)}; size = "
+        f"{size} makes them square by cropping, and fit names other ways"
     )
     return []
 
@@ -608,7 +608,7 @@ def write_draft(path: Path, sketch: Sketch) -> Draft:
             "count in the first of `classes`; `classes_per_person = 2` counts them in two"
         )
     named = printable(path.name, lines=False)
-    written = [f"# drafted from {len(looks)} of the files of {named}; keys: data/README.md"]
+    written = [f"# drafted from {len(looks):,} files of {named}; keys: data/README.md"]
     written += [
         f"{key} = {to_toml(value, DatasetError)}"
         for key, value in keys.items()

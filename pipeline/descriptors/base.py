@@ -36,7 +36,7 @@ from covdp.errors import ConfigError, DatasetError
 
 Kernel: TypeAlias = Callable[[ImageArray, ImageArray, NDArray[Any]], None]
 
-NORMALISATION = "sums over the pixels S of an image or its mask are normalised by 1/|S|"
+NORMALISATION = "Sums over the pixels S of image or mask are normalised by 1/|S|"
 """Normalisation of every covariance, and of every mean, in words."""
 
 
@@ -139,7 +139,7 @@ class Descriptor:
     @property
     def formula(self) -> str:
         """Filters and normalisation in words, as commands and pages have them."""
-        return "; ".join(filter(None, (self.filters, NORMALISATION)))
+        return ". ".join(filter(None, (self.filters, NORMALISATION)))
 
     @property
     def takes(self) -> str:

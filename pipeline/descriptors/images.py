@@ -21,10 +21,10 @@ FIRST = np.outer([1, 2, 1], [1, 0, -1])
 SECOND_KERNEL = np.outer([1, 4, 6, 4, 1], [1, 0, -2, 0, 1])
 """Kernels of 4·Ix and of 32·Ixx; transposed, of 4·Iy and of 32·Iyy."""
 SOBEL = (
-    "are Sobel's, absolute, with mirrored borders (dcba|abcd); the first, "
-    "¼·(1,2,1)ᵀ(1,0,−1) and its transpose, equal scikit-image's sobel_v and sobel_h to the last "
-    "bit; the second, 1/32·(1,4,6,4,1)ᵀ(1,0,−2,0,1) and its transpose, are half of these "
-    "convolved with themselves"
+    "are Sobel's, absolute, with mirrored borders (dcba|abcd). The first have kernels "
+    "¼·(1,2,1)ᵀ(1,0,−1) and its transpose, exactly as scikit-image's sobel_v and sobel_h. The "
+    "second have kernels 1/32·(1,4,6,4,1)ᵀ(1,0,−2,0,1) and its transpose, half a first kernel "
+    "convolved with itself"
 )
 """These filters in words. A test applies what is written here."""
 MAGNITUDE = math.sqrt(5) / 2
@@ -125,7 +125,7 @@ GRID9 = Descriptor(
     reference=grid_features,
     exact=False,
     grid=2,
-    filters=f"derivatives of the gray levels {SOBEL}; then both are divided by 255",
+    filters=f"derivatives of the gray levels {SOBEL}. Levels and derivatives are divided by 255",
     typical=(0.0, 0.0, -3.4, -5.2, -5.2, -6.1, -6.1, -4.9, -1.1),
     correlations=_gradients(3),
 )
@@ -145,7 +145,7 @@ GRID11 = replace(
     units=lambda height, width: (width - 1, height - 1, 255, 255, 255, *LUMINANCE_UNITS, 1),
     filters=(
         "derivatives of the luminance 0.2125 R + 0.7154 G + 0.0721 B in whole steps of 10⁻⁴ "
-        f"{SOBEL}; levels and derivatives are divided by 255"
+        f"{SOBEL}. Levels and derivatives are divided by 255"
     ),
     typical=(0.0, 0.0, -3.4, -3.4, -3.4, -5.2, -5.2, -6.1, -6.1, -4.9, -1.1),
     correlations=(*_gradients(5), (2, 3, 0.93), (3, 4, 0.93), (2, 4, 0.87)),

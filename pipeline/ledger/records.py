@@ -165,7 +165,7 @@ def check_change(account: Account, budget: Budget) -> None:
     if account.spent and not fits(account.spent, budget):
         raise LedgerError(
             f"population {account.population!r} has spent {equation(account.spent)} already, more "
-            f"than {equation(budget)}; set at least that"
+            f"than {equation(budget)}; set a total of at least what was spent"
         )
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, Self
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import (
     AfterValidator,
@@ -377,6 +377,7 @@ class ReleaseConfig(Record):
     smallest_class: Count = 2
     classes_per_person: Count | None = None
 
+    unwritten: ClassVar[tuple[str, ...]] = ("classes_per_person", "file")
     _card: Card | None = PrivateAttr(None)
     _source: Noise | None = PrivateAttr(None)
 

@@ -33,7 +33,7 @@ from covdp.store import (
     inspect,
 )
 
-PRIVATE_NOTE = "This is as private as the images."
+PRIVATE_NOTE = "Output and page are as private as the images."
 """First sentence of the page and of the output."""
 PICTURES = 12
 """Images of a class that are shown."""
@@ -282,7 +282,7 @@ def intention(config: ReleaseConfig, ledger: Ledger) -> tuple[str, bool]:
             "that were paid are refused without --again",
             False,
         )
-    return f"be run {key} of {name!r}, and take {cost} from the account of {population!r}", True
+    return f"take {cost} from the account of {population!r}, as run {key} of {name!r}", True
 
 
 def refusals(config: ReleaseConfig, ledger: Ledger, path: Path) -> Iterator[str]:

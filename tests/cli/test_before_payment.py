@@ -92,7 +92,7 @@ def test_a_sound_folder_needs_no_decision(ward: Path, capsys: pytest.CaptureFixt
     low, median, high = (found["gray"][name] for name in ("low", "median", "high"))
     for level, share in ((low, 0.01), (median, 0.5), (high, 0.99)):
         assert np.mean(pixels < level) < share <= np.mean(pixels <= level)
-    assert found["would"].startswith("be run ")
+    assert found["would"].startswith("take ")
     assert "take μ = 8 from the account of 'ward'" in found["would"]
     assert found["account"] == "ward: μ = 20 left of μ = 20"
     assert "usable" in found["use"].lower()
@@ -109,7 +109,7 @@ def test_the_page_stands_alone_and_says_that_it_is_private(
     """It has pictures of both classes, twelve at most, and asks no network for anything."""
     checked(capsys, "--out", "looked")
     page = Path("looked/check.html").read_text(encoding="utf-8")
-    assert "This is as private as the images" in page
+    assert "Output and page are as private as the images" in page
     assert page.count("data:image/png;base64,") == 2
     assert not re.search(r'(src|href)="(https?:)?//', page)
     assert "Prefers" not in page
@@ -152,7 +152,7 @@ def test_odd_files_are_named_with_lines_that_work_where_they_are_printed(
     reasons = {Path(x["file"]).name: (x["reason"], x["kind"]) for x in found["odd"]}
     assert set(reasons) == {*ODD, "zcopy.png"}
     assert (
-        found["note"] == "This is as private as the images."
+        found["note"] == "Output and page are as private as the images."
     )  # true of a page that shows none, too
     for name, words in ODD.items():
         assert words in reasons[name][0]
@@ -241,7 +241,7 @@ def test_a_layout_is_judged_here(ward: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.addons
 def test_what_a_release_would_do(ward: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Make one, give it again, open a stream, go on with it; and why it would be refused."""
-    assert checked(capsys)["would"].startswith("be run ")
+    assert checked(capsys)["would"].startswith("take ")
     assert main(["release", "--config", "ward.toml"]) == 0
     capsys.readouterr()
     assert checked(capsys)["would"].startswith("give run ")

@@ -305,16 +305,16 @@ def test_the_ledger_says_how_many_nights_are_left(
     monkeypatch.setenv("COLUMNS", "80")
     text = printed(capsys, "ledger", "show")
     assert max(map(len, text.splitlines())) <= 80
-    assert "3 releases paid, 1 without a result yet; lasts 13 more releases at μ = 0.5" in text
+    assert "3 charges, 1 without a result yet; the account can pay 13 more at μ = 0.5" in text
     asked = printed(capsys, "ledger", "show", "ward-7", "--budget", "0.1")
-    assert "lasts 325 more releases at μ = 0.1" in asked
+    assert "can pay 325 more at μ = 0.1" in asked
     (found,) = json.loads(printed(capsys, "ledger", "show", "--json"))
     assert found["spent"]["definition"] == "gdp"
     assert found["spent"]["mu"] == pytest.approx(math.sqrt(0.75), rel=1e-12)
     assert (found["releases_left"], found["cost"]) == (13, {"definition": "gdp", "mu": 0.5})
     for night in range(13):
         pay(account, str(night))
-    assert "lasts 0 more releases" in printed(capsys, "ledger", "show")
+    assert "can pay 0 more" in printed(capsys, "ledger", "show")
     with pytest.raises(LedgerError, match="nothing left"):
         pay(account, "one more")
 

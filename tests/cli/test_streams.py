@@ -195,7 +195,7 @@ def test_a_release_that_nobody_can_read_is_paid_once_and_there(ward: Path, first
         spent.add(account.spent)
         if stdout == "output.txt":
             said = Path(stdout).read_text(encoding="ascii")
-            assert "lasts 15 more releases at mu = 0.5" in said
+            assert "can pay 15 more at mu = 0.5" in said
         elif stderr == "errors.txt":
             said = Path(stderr).read_text(encoding="ascii")
             assert "cannot write to standard output" in said

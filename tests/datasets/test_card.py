@@ -70,7 +70,7 @@ def test_splits_sizes_and_colour(tmp_path: Path) -> None:
     assert (keys["pattern"], keys["channels"], keys["size"]) == ("{split}/{class}/**/*", 3, 64)
     assert keys["formats"] == ["PNG", "BMP"]
     (doubt,) = draft.open
-    assert "images have 2 sizes, each side from 80 x 70 to 90 x 99; size = 64" in doubt
+    assert "images have 2 sizes, heights and widths from 80 x 70 to 90 x 99; size = 64" in doubt
     assert (source.shape, source.counts("test")) == ((64, 64, 3), (2, 2))
     assert len(next(source.chunks())) == 8
 

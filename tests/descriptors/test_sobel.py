@@ -156,7 +156,7 @@ def written_kernels(words: str, axes: int) -> list[list[np.ndarray]]:
     In words the last filter is that of the axis of the derivative, those before of the others.
     """
     found = []
-    for part in words.replace("−", "-").split("; the second"):
+    for part in words.replace("−", "-").split("The second"):
         (gain,) = re.findall(r"(¼|1/\d+)·\(", part)
         lists = [np.array(x.split(","), float) for x in re.findall(r"\(([-\d,]+)\)", part)]
         *even, odd = lists

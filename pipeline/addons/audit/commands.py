@@ -14,7 +14,7 @@ def audit(
     controls: bool = False,
     output: Printing = PLAIN,
 ) -> None:
-    """Attack every mechanism, and write to Parquet how much it leaks at least, and its claim.
+    """Attack every mechanism, and write a lower bound of its leak and its claim to Parquet.
 
     Noise is tested against its law as well, that of releases too. Sound code fails an audit with
     probability 1e-6 at most.

@@ -11,10 +11,10 @@ from covdp.descriptors import kernels
 from covdp.descriptors.base import Descriptor
 
 SOBEL_3D = (
-    "derivatives of the gray levels are Sobel's, absolute, with mirrored borders (dcba|abcd); "
-    "the first, 1/16·(1,2,1) (1,2,1) (1,0,−1), the last along its axis, equal scikit-image's sobel "
-    "to the last bit; the second, 1/512·(1,4,6,4,1) (1,4,6,4,1) (1,0,−2,0,1), are half of these "
-    "convolved with themselves"
+    "derivatives of the gray levels are Sobel's, absolute, with mirrored borders (dcba|abcd). "
+    "The first have kernel 1/16·(1,2,1) (1,2,1) (1,0,−1), the last factor along the axis of the "
+    "derivative, exactly as scikit-image's sobel. The second have kernel "
+    "1/512·(1,4,6,4,1) (1,4,6,4,1) (1,0,−2,0,1), half the first kernel convolved with itself"
 )
 """The filters of volumes in words. A test applies what is written here."""
 FEATURE_UNITS = (1, 16, 16, 16, 512, 512, 512)

@@ -15,9 +15,9 @@ def history(
 ) -> None:
     """Write one page with all that was released about a population, run after run.
 
-    Means in terms that readers of images use, with bands; budget left; each release with its
-    statement and its committed bytes. Only these bytes are read, so the page costs no privacy. It
-    needs no network and no JavaScript.
+    The page shows means in terms that readers of images use, with bands, the budget that is left,
+    and each release with its statement and its committed bytes. Only these bytes are read, so the
+    page costs no privacy. The page needs no network and no JavaScript.
 
     ```
     covdp history --out /srv/released/history

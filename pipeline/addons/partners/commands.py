@@ -38,10 +38,11 @@ def compare(
 ) -> None:
     """Test, class by class, whether two releases, or nights of streams, are of one population.
 
-    Only released values are read, so it costs no privacy. The releases must be of different people.
-    The p-value of all classes together is the smallest one times the number of classes. Of a night
-    the mean of all so far is compared, or with `--window` that of the last nights. With `--out` a
-    page is written, ``OUT/compare.html``, with both releases in words and their intervals.
+    Only released values are read: this costs no privacy. The releases must be of different people.
+    The p-value of all classes together is the smallest one times the number of classes. A night is
+    compared by its mean of all images so far, or with `--window` by that of the last nights. With
+    `--out` a page is written, ``OUT/compare.html``, with both releases in words and their
+    intervals.
 
     ```
     covdp compare hospital-a.json hospital-b.json
@@ -77,8 +78,8 @@ def combine(
 ) -> None:
     """Put the releases of several hospitals together, class by class, without moving an image.
 
-    Only released values are read, so it costs no privacy. For a person in several releases the
-    budgets of all of them add up. Radii are those of regions of 95 %. With `--out` a page is
+    Only released values are read: this costs no privacy. If a person is in several releases, the
+    budgets of these add up. Radii are those of regions of 95 %. With `--out` a page is
     written, ``OUT/combine.html``, with each release beside the mean of all, and their intervals.
 
     ```
@@ -102,7 +103,7 @@ def combine(
 def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None:
     """Put descriptors of several sites on one scale, from releases alone: one map for each site.
 
-    Only released values are read, so it costs no privacy; each site applies its own map with `covdp
+    Only released values are read: this costs no privacy. Each site applies its own map with `covdp
     describe --map`. A site whose map would be noise stays as it is. A folder beside the maps,
     NAME-page, has the documents and a page: the distances of the sites before and after, and the
     difference of the classes that remains.
@@ -158,11 +159,12 @@ def match(
 ) -> None:
     """Match local images, in the clear, with a release or a night of a stream.
 
-    The command tests whether both are of one population, and names local images that are unlike it.
-    Classes are matched by their names. A class of the release needs n·μ of 500 or more, its images
-    times its μ. The release must be of other people. Nothing is charged, and nothing is written but
-    ``OUT/match.html``, and ``OUT/match.csv`` with a row for each image. The output is as private as
-    the images. The exit code is 3 if they differ, so that a pipeline can use it as a gate.
+    The command tests whether both are of one population, and names local images that are unlike the
+    release. Classes are matched by their names. A class of the release needs n·μ of 500 or more,
+    its images times its μ. The release must be of other people. Nothing is charged, and nothing is
+    written but ``OUT/match.html``, and ``OUT/match.csv`` with a row for each image. The output is
+    as private as the images. The exit code is 3 if images and release differ, as a gate of a
+    pipeline.
 
     ```
     covdp match partner.json --dataset ward-card.toml
@@ -237,16 +239,16 @@ def export(
     /,
     *,
     to: Literal["csv", "xlsx", "bids"],
-    out: Annotated[Path, Written(help="Folder of the files, none of which may be there.")],
+    out: Annotated[Path, Written(help="Folder of the files; other content is not replaced.")],
     output: Printing = PLAIN,
 ) -> None:
     """Export a release, or a night, as tables: terms in words with intervals, and matrices.
 
-    Intervals are those of its page. For each class with a usable mean there are the mean, the
-    covariance of its noise and, if a region is available, that of single images; of a night also
-    the means of the last nights. A table is a file with ``csv``, a sheet with ``xlsx``, and a TSV
-    with a JSON sidecar with ``bids``. Only the document is read, so it costs no privacy. Whether
-    it was changed is told by `covdp verify`, not here.
+    Intervals are those of the page of the release. For each class with a usable mean there are the
+    mean, the covariance of its noise and, if a region is available, the covariance of single
+    images; of a night also the means of the last nights. A table is a file with ``csv``, a sheet
+    with ``xlsx``, and a TSV with a JSON sidecar with ``bids``. Only the document is read: this
+    costs no privacy. `covdp verify`, not `export`, tells whether the document was changed.
 
     ```
     covdp export ward-2026-11-23.json --to csv --out tables

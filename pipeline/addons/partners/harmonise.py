@@ -216,8 +216,8 @@ def _refuse_noise(sites: Mapping[str, HarmonisedSite]) -> None:
     name, site = max(sites.items(), key=lambda item: item[1].effect / item[1].standard_error)
     raise ConfigError(
         "all maps would be noise, as no site differs from the others by more than its standard "
-        f"error: the surest is {name}, by {site.effect:.3g}, with a standard error of "
-        f"{site.standard_error:.3g}; leave them as they are, or release with a larger budget"
+        f"error: the difference of {name} is {site.effect / site.standard_error:.2g} standard "
+        "errors, the largest of all; leave the sites as they are, or release with a larger budget"
     )
 
 

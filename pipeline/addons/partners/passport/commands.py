@@ -16,7 +16,7 @@ UNVERIFIED = 4
 """Exit code where something does not hold of a document."""
 
 
-Key = Annotated[Path | None, Parameter(help="What `covdp ledger key` printed [none].")]
+Key = Annotated[Path | None, Parameter(help="Public key, as `covdp ledger key` prints it [none].")]
 
 
 def passport(

@@ -117,6 +117,7 @@ def _specification(
     spec = style.chart_of("matrices", **known, columns=columns, header=header)
     if cell < READABLE:
         spec["spec"]["layer"].pop()
+        spec["spec"]["encoding"]["x"]["axis"]["labelAngle"] = -90
     return spec | {"config": style.house_style(), "datasets": {"cells": records}}
 
 
@@ -134,7 +135,9 @@ def _static(
     k, side, left = len(features), cell * len(features), _left(features)
     titles = [style.wrapped(name, int(side / style.LETTER)) for name in names]
     top = 12 + 16 * max(map(len, titles))
-    below = 10 + round(0.64 * (left - 6))  # labels are turned by 40°
+    tilted = cell >= READABLE  # else labels are upright, as tilted ones would overlap
+    below = 10 + round((0.64 if tilted else 1.0) * (left - 6))
+    turned = "rotate(320) translate(0,9)" if tilted else "rotate(270) translate(0,4)"
     wide, high = left + side + SPACING, top + side + below + SPACING
     edge = f"h{cell - 4}{_CORNERS[0]}v{cell - 4}{_CORNERS[1]}h{4 - cell}{_CORNERS[2]}v{4 - cell}"
     lines = list[str]()
@@ -155,7 +158,7 @@ def _static(
             lines.append(_text(words, above, 13, INK, weight="bold"))
         for place, feature in enumerate(features):
             middle = (place + 0.5) * cell
-            below_it = f"translate({middle:g},{side + 2.5:g}) rotate(320) translate(0,9)"
+            below_it = f"translate({middle:g},{side + 2.5:g}) {turned}"
             beside_it = f"translate(-5.5,{middle + 3:g})"
             lines += [_text(feature, at, 11, INK, anchor="end") for at in (below_it, beside_it)]
         lines.append("</g>")

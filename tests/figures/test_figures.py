@@ -572,6 +572,14 @@ def test_each_matrix_has_its_own_labels(classes: int, features: int) -> None:
     assert len(re.findall(r">f\d+</text>", svg)) == 2 * features * classes
 
 
+@pytest.mark.parametrize(("features", "upright"), [(5, False), (11, True)])
+def test_labels_of_small_squares_are_upright(features: int, upright: bool) -> None:
+    """Tilted labels of squares that hold no number would overlap: picture and chart turn them."""
+    figure = matrices(dict.fromkeys("abcd", np.eye(features)), [f"f{i}" for i in range(features)])
+    assert ("rotate(270)" in figure.svg) == upright
+    assert figure.spec["spec"]["encoding"]["x"]["axis"]["labelAngle"] == (-90 if upright else -40)
+
+
 @pytest.mark.parametrize("across", [0, 1, 2, 3, 4, 5])
 @pytest.mark.parametrize("features", [2, 5, 9, 11])
 def test_matrices_fit_their_card(features: int, across: int) -> None:

@@ -5,6 +5,7 @@ It is as private as the images, of which it shows some.
 
 import base64
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from covdp.report.page import Finding, write_page
 
 SHOWN_SIDE = 160
 """Largest side of a picture, in pixels; larger images are shown by some of their rows."""
+PREDICTION = "Prediction: "
+"""First word of the sentence that says what means of a release are likely usable for."""
 
 
 def build_check(preview: Preview, out: Path) -> Path:
@@ -58,7 +61,33 @@ def headline(preview: Preview) -> Finding:
     many = len(preview.decisions)
     mend = f"{many} thing{'s' * (many != 1)} to decide or mend before a release is paid."
     text = mend if many else "Nothing to mend."
-    return Finding(" ".join([text, *preview.use]), warning=bool(many))
+    groups = _grouped(preview.use)
+    known = preview.use if len(groups) == 1 else [lines[0] for lines in groups]
+    return Finding(" ".join([text, *known]), warning=bool(many))
+
+
+def predictions(preview: Preview) -> list[Finding]:
+    """Return what is predicted of classes of one use, together; nothing of a single group.
+
+    The headline has all of a single group.
+
+    Parameters
+    ----------
+    preview : Preview
+        Result of a check.
+    """
+    groups = _grouped(preview.use)
+    return [Finding(" ".join(lines), stated=True) for lines in groups] if len(groups) > 1 else []
+
+
+def _grouped(sentences: Sequence[str]) -> list[list[str]]:
+    """Return sentences by prediction: each begins a group, with those that follow it."""
+    groups = list[list[str]]()
+    for text in sentences:
+        if not groups or text.startswith(PREDICTION):
+            groups.append([])
+        groups[-1].append(text)
+    return groups
 
 
 def decisions(preview: Preview) -> list[Finding]:
@@ -96,7 +125,7 @@ def classes(preview: Preview) -> list[dict[str, Any]]:
         {
             "name": row.name,
             "images": f"{row.images:,}",
-            "persons": "–" if row.persons is None else f"{row.persons:,}",
+            "persons": "" if row.persons is None else f"{row.persons:,}",
             "gray": "–" if math.isnan(row.low) else f"{row.low:.0f} to {row.high:.0f}",
             "use": use,
         }

@@ -376,7 +376,11 @@ def _content(item: Mapping[str, Any], subject: Any, record: str) -> Any:
     lines = [[cell(**row) for cell in cells] for row in content]
     remark = expression(item.get("remark", "''"))
     remarks = [remark(**row) for row in content]
-    return table(heads, lines, remarks=remarks, **item.get("shape", {}))
+    shape = item.get("shape", {})
+    words = shape.get("text", 1)
+    kept = [at for at in range(len(heads)) if at < words or any(line[at] for line in lines)]
+    heads, lines = [heads[at] for at in kept], [[line[at] for at in kept] for line in lines]
+    return table(heads, lines, remarks=remarks, **shape)
 
 
 def table_of(page: str, block: str, subject: Any) -> dict[str, Any] | None:

@@ -321,9 +321,9 @@ def _copies(source: ImageSource, pixels: Pixels, folder: Path) -> Iterator[OddFi
     origins = first[group.reshape(-1)[later]]
     names = image_names(source, readable[later], folder)
     others = image_names(source, readable[origins], folder)
-    each = "is a record" if source.people is None else "counts in the mean of its person"
+    each = "is a record of its own" if source.people is None else "counts in the mean of its person"
     for name, other in zip(names, others, strict=True):
-        yield OddFile(name, f"its image is that of {other}, and each {each}", True)
+        yield OddFile(name, f"same image as {other}; each {each}", True)
 
 
 def image_names(source: ImageSource, rows: NDArray[Any], folder: Path) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Readings of released means: terms in words with their bands, and the region of the true mean."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from covdp.descriptors import Term
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MOST_LOG_GAIN = 128.0
 """ln of the largest gain that is computed: squares of what a larger one makes would overflow."""
+MANY = 3
+"""Number of classes from which a sentence names those that are left out."""
 REGION_LEVEL = 0.95
 """Confidence of the regions."""
 
@@ -76,7 +78,7 @@ def sentences_of(terms: Sequence[Term], rows: "Sequence[ClassReadings]") -> Sequ
         Readings of each class.
     """
     sized, decided, undecided = list[tuple[Term, Any]](), list[str](), list[str]()
-    bounded = {row.name for row in rows if any(x.least is not None for x in row.readings)}
+    bounded = [row.name for row in rows if any(x.least is not None for x in row.readings)]
     for place, term in enumerate(terms):
         known = {row.name: one for row in rows if (one := row.readings[place]).low is not None}
         if term.middle is None:
@@ -87,7 +89,7 @@ def sentences_of(terms: Sequence[Term], rows: "Sequence[ClassReadings]") -> Sequ
         hidden = [name for name in words.pop("", []) if name in bounded]
         parts = [f"{word} for {listing(names)}" for word, names in words.items()]
         decided += [f"{title}: {', '.join(parts)}"] * bool(parts)
-        undecided += [f"{title} for {listing(hidden)}"] * bool(hidden)
+        undecided += [f"{title} for {_named(hidden, bounded)}"] * bool(hidden)
     if decided:
         decided[0] = decided[0][0].upper() + decided[0][1:]
     title, unit, found = "", "", list[tuple[str, Any]]()
@@ -108,6 +110,14 @@ def sentences_of(terms: Sequence[Term], rows: "Sequence[ClassReadings]") -> Sequ
         undecided=undecided,
         unbounded=[row.name for row in rows if row.name not in bounded],
     )
+
+
+def _named(names: Sequence[str], known: Iterable[str]) -> str:
+    """Return the names of classes in words; of many those of `known` that are left out."""
+    left = [name for name in known if name not in names]
+    if len(names) < MANY or len(left) > 1:
+        return listing(names)
+    return f"all classes but {listing(left)}" if left else "all classes"
 
 
 def _doubt(less: "Reading", more: "Reading") -> str:

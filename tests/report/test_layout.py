@@ -21,7 +21,7 @@ from covdp.publish import load_release, release_once
 from covdp.publish.readings import ClassReadings, Reading, reader_of
 from covdp.report import build_release_report, readings
 from covdp.report.page import signed
-from covdp.report.readings import sentences_of
+from covdp.report.readings import _named, sentences_of
 from covdp.report.release_page import in_sentences, verdict
 from covdp.report.templates import percent
 from covdp.schema import read_ours
@@ -260,3 +260,12 @@ def test_only_an_error_that_may_explain_a_difference_is_named(release: tuple[Any
             one = Reading(term, at, at - half, at + half, *whisker)
             rows.append(ClassReadings(name, 9, usable=True, readings=(one,)))
         assert sentences_of([term], rows)[0].partition(").")[2] == said
+
+
+def test_a_sentence_of_many_classes_names_those_that_are_left_out() -> None:
+    """Up to two classes are named; of three or more of `known` all, or all but one."""
+    known = ("a", "b", "c", "d")
+    assert _named("ab", known) == "a and b"
+    assert _named("abc", known) == "all classes but d"
+    assert _named("abcd", known) == "all classes"
+    assert _named("abc", (*known, "e")) == "a, b and c"

@@ -111,8 +111,8 @@ def region_refusal(observed: NoisyMoments) -> Refusal:
     if times > 1.0:
         fact = f"{shown} times too wide"
         return Refusal(
-            f"the noise is {fact} to bound the error of clipping; release about {shown} times as "
-            f"many records, or with a μ {shown} times as large",
+            f"the noise is {fact} to bound the error of clipping; a region needs about "
+            f"{shown} times as many records, or a μ {shown} times as large",
             short=fact,
         )
     return Refusal()

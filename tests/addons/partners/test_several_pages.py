@@ -162,7 +162,7 @@ def test_what_could_not_be_tested_says_so_and_why(
             paths.append(tmp_path / path.name)
             paths[-1].write_text(json.dumps(document | {"classes": rows}))
         reason = "the noise is 15 times too wide to bound the error of clipping; "
-        reason += "release about 15 times as many records, or with a μ 15 times as large"
+        reason += "a region needs about 15 times as many records, or a μ 15 times as large"
         reason = f"in a {reason}; in b {reason}"
         for command in ("compare", "combine"):
             out = tmp_path / f"{command} {known}"

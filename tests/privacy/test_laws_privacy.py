@@ -315,7 +315,7 @@ def test_statement_says_all_that_a_claim_needs():
     assert json.loads(json.dumps(statement))["Guarantee"] == "0.5-GDP"
     several = privacy_statement(GDP(0.5), n_by_class={"a": 1})["Several images of one person"]
     assert several == (
-        "with g images of one person μ is g times as large; their number is not limited here, so "
+        "with g images of one person μ is g times as large; here g is not limited, so "
         "no figure is stated"
     )
 

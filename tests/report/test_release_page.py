@@ -121,7 +121,7 @@ def test_a_person_with_several_images_is_told_their_own_figure(ward: Path) -> No
     assert "Who One person, with all images of that person." in text
     assert "no more about one person than the release does" in text
     assert "number of the classes, persons of each class" in text
-    assert "the mean of these very persons" in text or "Region of" not in text
+    assert "the mean of these persons" in text or "Region of" not in text
 
 
 @pytest.mark.parametrize(("lines", "group"), [("", 1), ("images_per_person = 2\n", 2)])

@@ -246,7 +246,7 @@ def match_refusal(released: Released) -> str:
         return (
             f"the release says too little of how images spread: its n·μ is {n_mu:.3g}, and "
             f"{LEAST_N_MU:g} is needed; ask for a release with {LEAST_N_MU / n_mu:.2g} times the "
-            "budget, or with more records by this factor"
+            f"budget or {LEAST_N_MU / n_mu:.2g} times the records"
         )
     if moments.moment is None:
         return region_refusal(moments)

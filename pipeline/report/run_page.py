@@ -190,7 +190,8 @@ def _about(run: FinishedRun) -> str:
         return ""
     record, (descriptor, manifold) = run.record, _names(run).values()
     if run.subject in ("images", "missing"):
-        sides = " × ".join(str(side) for side in record.image_shape[:3])
+        shape = record.image_shape
+        sides = " × ".join(map(str, shape[:2] if shape[2:] == (3,) else shape[:3]))  # not channels
         images = f"{record.dataset.title}, {sides} pixels" if sides else record.dataset.title
     else:
         images = f"Simulated {record.units}" if manifold else ""

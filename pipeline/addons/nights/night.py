@@ -762,8 +762,8 @@ def _why_not(history: ClassHistory) -> str:
     plan, past = history.stream.plan, split_epochs(history.stream, history.nights)
     return (
         f"no mean yet: the {size_in_words(past.waiting, past.waiting_sd)} so far are held back "
-        f"until there are {plan.first_mean}, as a mean of fewer would be noise, and its price could "
-        "not be paid again"
+        f"until there are {plan.first_mean}, as a mean of fewer would be noise, and its price "
+        "could not be paid again"
     )
 
 

@@ -77,7 +77,7 @@ def sentences_of(terms: Sequence[Term], rows: "Sequence[ClassReadings]") -> Sequ
     rows : sequence of ClassReadings
         Readings of each class.
     """
-    sized, decided, undecided = list[tuple[Term, Any]](), list[str](), list[str]()
+    sized, decided, undecided = list[tuple[Term, Any]](), list[str](), list[tuple[str, str]]()
     bounded = [row.name for row in rows if any(x.least is not None for x in row.readings)]
     for place, term in enumerate(terms):
         known = {row.name: one for row in rows if (one := row.readings[place]).low is not None}
@@ -89,7 +89,7 @@ def sentences_of(terms: Sequence[Term], rows: "Sequence[ClassReadings]") -> Sequ
         hidden = [name for name in words.pop("", []) if name in bounded]
         parts = [f"{word} for {listing(names)}" for word, names in words.items()]
         decided += [f"{title}: {', '.join(parts)}"] * bool(parts)
-        undecided += [f"{title} for {_named(hidden, bounded)}"] * bool(hidden)
+        undecided += [(_named(hidden, bounded), title)] * bool(hidden)
     if decided:
         decided[0] = decided[0][0].upper() + decided[0][1:]
     title, unit, found = "", "", list[tuple[str, Any]]()
@@ -107,7 +107,7 @@ def sentences_of(terms: Sequence[Term], rows: "Sequence[ClassReadings]") -> Sequ
         ends=ends,
         doubt=_doubt(*(found[at][1] for at in (0, -1))) if len(ends) > 1 else "",
         decided=decided,
-        undecided=undecided,
+        undecided=[f"{listing(x)} for {names}" for names, x in grouped(undecided).items()],
         unbounded=[row.name for row in rows if row.name not in bounded],
     )
 

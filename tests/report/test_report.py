@@ -422,6 +422,17 @@ def test_a_figure_is_headed_by_its_axis(tmp_path: Path, x: str, value: str, name
     assert ("rror" in f"{drawn[0].title} {drawn[0].caption}") == (value == "error")
 
 
+@pytest.mark.parametrize(("shape", "sides"), [((28, 28, 3), "28 × 28"), ((9, 7, 5), "9 × 7 × 5")])
+def test_channels_are_no_side(tmp_path: Path, shape: tuple[int, ...], sides: str) -> None:
+    """A colour image has two sides, a volume three: in captions of figures, and in the facts."""
+    record = write_sample(tmp_path, images=False)
+    path = tmp_path / "runs" / record.run / "run.json"
+    write_record(path, replace(record, image_shape=shape))
+    html = build_report(tmp_path).read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+    assert f", {sides} pixels" in html
+    assert f"<dd>{sides} pixels</dd>" in html
+
+
 @pytest.mark.addons
 def test_what_is_open_has_no_tick(tmp_path: Path) -> None:
     """What is not decided is marked as open, what is only told as told, neither as found true."""

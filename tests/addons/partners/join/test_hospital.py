@@ -136,6 +136,8 @@ def test_each_hospital_has_the_release(place: tuple[Path, Ledger]) -> None:
     page = paths["west"].with_suffix(".html").read_text(encoding="utf-8")
     assert all(print_ in page for print_ in study.fingerprints.values())
     assert "population west, together with north and south, 1,320 images" in page
+    assert "Images of this hospital are of " in page
+    assert "images of all hospitals, in 2 classes" in page
     assert "only totals of all were opened (Kairouz et al. 2021)" in page
     assert "except with a probability below 10⁻¹²" in page  # of shares on steps of 2⁻⁴⁰
 

@@ -5,8 +5,8 @@
             tick(len(chunk))
 
 As a library covdp says nothing; the command line sets the level. Bars stand on standard error, on a
-terminal only, with count, rate and time left. They show counts and never a name of a file, so that
-a release may have them too: how many images a class has is public. Standard output is for results.
+terminal only, with count, rate and time left. They show counts and never a name of a file. The bar
+of a release shows the number of all images, which is public. Standard output is for results.
 """
 
 import os

@@ -503,7 +503,8 @@ def _add_size(sketch: Sketch, usual: FileSummaries) -> list[str]:
     size = sketch.keys["size"] = next((size for size in USUAL_SIDES if size <= shortest), least)
     sketch.open.append(
         f"images have {len(sides)} sizes, heights and widths from {by(low)} to {by(high)}; size = "
-        f"{size} makes them square by cropping, and fit names other ways"
+        f"{size} makes them square by cropping, and fit names other ways; size follows from the "
+        "smallest image and becomes public"
     )
     return []
 

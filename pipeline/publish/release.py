@@ -64,8 +64,8 @@ from covdp.store import Form, Place, StoredImages, fill, make_plan, temporary_st
 
 REFUSAL = "the refusal “not all images are as the card says”, which has no name and no number"
 EQUALITY = (
-    "equality of images: a repeated run key returns the stored result only if the images are the "
-    "same"
+    "equality of images and of their classes: a repeated run key returns the stored result only if "
+    "both are the same"
 )
 IMAGE_COPIES = "a copy of an image, which is a record of its own"
 PERSON_COPIES = "copies of images: each counts in the mean of its person"

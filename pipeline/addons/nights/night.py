@@ -676,15 +676,23 @@ def _made_again(history: ClassHistory, points: Any, entered: NDArray[np.int64]) 
     return private
 
 
+DECODED = (
+    "decoding: an image whose file another version of a decoder reads with other pixels is another "
+    "image and enters again, so two records of it are then in the sums"
+)
+LOST = (
+    "equality: where the private sums of earlier nights are lost, a refusal tells whether images, "
+    "their classes and their persons are still the same"
+)
 ENTERED = (
     "copies: a copy of an image that was taken away does not enter, and a person who submits "
     "images may see that from the number that entered; any other copy is a record of its own; "
-    f"{REFUSAL}"
+    f"{DECODED}; {LOST}; {REFUSAL}"
 )
 KNOWN = (
     "who entered: later images of a person who entered before are left out, and a person who "
     "submits such images may see that from the number that entered; "
-    f"{REFUSAL}"
+    f"{LOST}; {REFUSAL}"
 )
 """Facts that may be seen from outside besides, of images and of persons."""
 

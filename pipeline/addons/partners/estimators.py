@@ -128,7 +128,9 @@ class CovarianceDescriptors(  # type: ignore[call-arg]  # scikit-learn has no ty
         Raises
         ------
         DatasetError
-            For images of another size than those of `fit`.
+            For images of another width, or other channels, than those of `fit`.
+        ValueError
+            For images of another height, in scikit-learn's words.
         """
         images = self._validated(X, reset=False)
         wanted = getattr(self, "image_shape_", images.shape[1:])

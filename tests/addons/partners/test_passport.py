@@ -50,6 +50,7 @@ from tests.addons.partners.issued import (
 from tests.report.browsing import browser  # noqa: F401  (a fixture)
 
 FORGERIES = 60
+NOBODY = "consistent; signer unknown, as nobody signed"
 NO_VALUES = ["NaN", "-Infinity", '"1"', "1e999", "true", "null", "[]", "{}", "-1e13"]
 AWKWARD = "a b'$(x)&é.json"
 """Name of a file that shells and addresses have to quote."""
@@ -121,7 +122,7 @@ def test_an_older_document_is_signed_once_with_the_date(
     )
     address = ["--ledger", str(tmp_path / "ledger.sqlite")]
     (tmp_path / "key.pem").write_text(public_text(ledger.signing_key()))
-    assert verified(old, None)[0] == "consistent; signer unknown"
+    assert verified(old, None)[0] == NOBODY
     texts = []
     for name in ("once", "twice"):
         out = tmp_path / f"{name}.json"
@@ -177,9 +178,9 @@ def test_all_that_ledgers_commit_is_consistent(
         content = path.read_bytes()
         assert both(run, content, tmp_path) == ("consistent; signer unknown",) * 2
         assert both(run, content, tmp_path, key) == (f"consistent; signed by the key {mark}",) * 2
-        assert both(run, dumped(unsigned(path)), tmp_path) == ("consistent; signer unknown",) * 2
+        assert both(run, dumped(unsigned(path)), tmp_path) == (NOBODY,) * 2
         assert both(run, dumped(unsigned(path)), tmp_path, key) == ("", "")
-    unfit = "consistent; signer unknown; not fit to leave: noise of floats"
+    unfit = f"{NOBODY}; not fit to leave: noise of floats"
     for path in drawn.values():
         assert both(run, path.read_bytes(), tmp_path) == (unfit,) * 2
 
@@ -745,7 +746,8 @@ def test_the_sheet_is_one_page_that_answers(
         assert settings["population"] in text
         assert said["Guarantee"] in text
         assert re.search(
-            r"Consistent; signer unknown(; not fit to leave: noise of floats)?\.", text
+            r"Consistent; signer unknown(, as nobody signed)?(; not fit to leave: noise of f.*)?\.",
+            text,
         )
         assert text.count("Charged: ") == (values["account"] is not None)
         assert ("Not to be concluded: anything about one" in text) == any(

@@ -18,7 +18,7 @@ class UnverifiedError(Exception):
 
 
 def verified(path: Path, key: Path | None) -> tuple[str, dict[str, float], str, bytes, Document]:
-    """Return the verdict, the 95 % radius of each class and of what, the bytes and the document.
+    """Return the verdict, the size of each 95 % region and of what it is, bytes and document.
 
     Parameters
     ----------

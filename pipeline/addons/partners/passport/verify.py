@@ -15,8 +15,7 @@ FORMS: Any = {}  # place in a document → types, least and most, fields: `covdp
 POWERS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 LEGENDRE, WEIGHTS = np.polynomial.legendre.leggauss(400)
 def _need(holds: Any, fault: str) -> Any:
-    if not holds:
-        raise ValueError(fault)
+    if not holds: raise ValueError(fault)
 def _near(stated: Any, follows: Any, name: str, up: float = 1e-10) -> None:
     a, b = np.asarray(stated, float), np.asarray(follows, float)
     size = 1e-290 + (np.abs(b) if b.ndim < 2 else np.abs(b).max(initial=0.0))  # its most
@@ -129,21 +128,22 @@ def _check(d: Any) -> dict[str, float]:  # radius by class
     return {x["name"]: _radius(x, len(c), night) for x in d["classes"] if (c := x["coordinates"])}
 @np.errstate(all="ignore")
 def verify(content: bytes, key: bytes | None = None, rules: Any = FORMS) -> tuple[str, Any, str]:
-    """Return the verdict, the 95 % radius of each class and of what; raise for any fault."""
+    """Return the verdict, the size of each 95 % region and of what it is; raise for any fault."""
     d = json.loads(content, parse_constant=lambda word: _need(False, f"{word} is no number"),
         object_pairs_hook=lambda p: dict(p) if len(dict(p)) == len(p) else _need(0, "twin fields"))
     place = next((x for x in ("joint", "night") if isinstance(d, dict) and x in d), "release")
     _check_form(d, place, rules)
-    if d.get("signature") or _need(key is None, "it has no signature"):
-        mark = _check_signature({**d, "signature": (its := dict(d["signature"]))}, its, key)
-    unfit = "; not fit to leave: noise of floats" if d["settings"]["noise"] == "float" else ""
-    verdict = f"consistent; {f'signed by the key {mark}' if key else 'signer unknown'}{unfit}"
-    return verdict, _check(d), "noise and clipping" if "night" in d else "noise alone"
+    who, its = "consistent; signer unknown, as nobody signed", dict(d.get("signature") or {})
+    if its or _need(key is None, "it has no signature"):
+        mark = _check_signature({**d, "signature": its}, its, key)
+        who = f"consistent; signed by the key {mark}" if key else "consistent; signer unknown"
+    who += "; not fit to leave: noise of floats" if d["settings"]["noise"] == "float" else ""
+    return who, _check(d), "noise and clipping" if "night" in d else "noise of the last step"
 if __name__ == "__main__":
     name, use = "".join(sys.argv[1:2]), "usage: python verify.py RELEASE.json [KEY]\n"
     try:
         verdict, radii, law = verify(*(Path(one).read_bytes() for one in (name, *sys.argv[2:3])))
-        lines = (verdict, *(f"{n}: {law} within {r:.6g} (95 %)" for n, r in radii.items()), "")
+        lines = (verdict, *(f"{n}: {law}, 95 %: half-axes {r:.6g}" for n, r in radii.items()), "")
         sys.stdout.buffer.write("\n".join(lines).encode())
     except Exception as error:
         sys.stderr.write(f"{name}: {str(error) or 'signature of other bytes'}\n" if name else use)

@@ -183,7 +183,7 @@ def require_known(
     names = list(names)
     if name not in names:
         way = way or f"known are {', '.join(names)}"
-        raise fault(f"unknown {kind} {name!r}; {closest(name, names)}{way}")
+        raise fault(f"unknown {kind} {name!r}; {closest(str(name), names)}{way}")
 
 
 EXTRAS = {

@@ -43,11 +43,13 @@ TERM_COLUMNS = {
     "n_sd": "standard deviation of the noise of n; 0 if n is exact",
     "term": "feature of the mean descriptor, in words",
     "value": "value of the private mean",
-    f"lower_{PERCENT}": f"lower end of the interval of noise, of {PERCENT} % confidence",
+    f"lower_{PERCENT}": f"lower end of the interval of noise, of {PERCENT} % confidence, to first "
+    "order; of contrast and ratios on a scale of logarithms, of correlations of Fisher's z",
     f"upper_{PERCENT}": "upper end of it",
     f"lower_{PERCENT}_clipping": "the same, lower by the most that clipping of rare images does",
     f"upper_{PERCENT}_clipping": "the same, higher by that",
     "unit": "unit of the values; none of ratios and correlations",
+    "formula": "value from standard deviations, correlations and means of features, in the mean",
     "page_value": "value as the page of the release shows it",
     "page_interval": "interval as the page shows it, or the reason why there is none",
     "page_direction": "direction that the interval decides",
@@ -158,8 +160,9 @@ def tables_of(committed: CommittedDocument) -> Iterator[ExportTable]:
     classes = [reader.read(row) for row in document.classes]
     page = readings(document, reader.terms, classes) or {"lines": ()}
     terms = [
-        [read.name, read.n, read.n_sd, line["title"], *one[1:], line["unit"], *cell.values()]
+        [*size, line["title"], *one[1:], line["unit"], one.term.formula, *cell.values()]
         for place, read in enumerate(classes)
+        for size in [(read.name, read.n, read.n_sd)]
         for one, line in zip(read.readings, page["lines"], strict=True)
         if (cell := line["cells"][place])
     ]
@@ -219,6 +222,7 @@ def facts_of(committed: CommittedDocument) -> dict[str, Any]:
     settings = as_json(document.settings).items()
     facts = {key.title().replace("_", ""): value for key, value in settings if value is not None}
     facts |= {"Document": committed.path.stem, "SHA256": committed.digest, "Title": document.title}
+    facts["Filters"] = DESCRIPTORS[document.settings.descriptor].formula
     manifold: Any = MANIFOLDS[document.settings.manifold]
     facts["Coordinates"] = getattr(manifold, "coordinates_in_words", "an orthonormal frame")
     if joint := getattr(document, "joint", None):

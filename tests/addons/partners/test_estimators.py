@@ -214,8 +214,9 @@ def test_images_that_do_not_fit_are_one_line(images: Any, words: str) -> None:
         with pytest.raises(DatasetError, match=words) as told:
             method(images)
         assert "\n" not in str(told.value)
-    with pytest.raises(ConfigError, match="unknown descriptor 'oct6'"):
-        CovarianceDescriptors("oct6").fit(np.zeros((4, 28, 28), np.uint8))
+    for name in ("oct6", 5, None):
+        with pytest.raises(ConfigError, match=f"unknown descriptor {name!r}; .*choose one of oct5"):
+            CovarianceDescriptors(name).fit(np.zeros((4, 28, 28), np.uint8))
 
 
 def test_images_of_another_size_are_refused() -> None:

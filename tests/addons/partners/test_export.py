@@ -22,6 +22,7 @@ import pytest
 from sample_nights import STREAM, Ward
 from scipy.linalg import logm, sqrtm
 
+import covdp
 from covdp import MANIFOLDS
 from covdp.addons.partners.coordinates import common_coordinates
 from covdp.addons.partners.export import coordinate_names
@@ -235,6 +236,19 @@ def test_coordinates_are_what_they_are_called(name: str) -> None:
     np.testing.assert_allclose(manifold.log(mean, point), expected, rtol=1e-9)
 
 
+def test_a_value_follows_from_its_formula(release: Path, tmp_path: Path) -> None:
+    """From the mean alone, by what stands in the table."""
+    folder = export(release, "csv", tmp_path)
+    mean, terms = matrix(read(folder / "class-2cells_mean.csv")), read(folder / "terms.csv")
+    rows = terms[terms["class"] == "cells"].set_index("formula")["value"]
+    sd = dict(zip(FEATURES, np.sqrt(np.diag(mean)), strict=True))
+    assert rows["sd(I)"] == pytest.approx(sd["I"])
+    assert rows["corr(|Ix|, |Iy|)"] == pytest.approx(mean[1, 2] / sd["|Ix|"] / sd["|Iy|"])
+    upright = "√(sd(|Ix|) · sd(|Ixx|) / (sd(|Iy|) · sd(|Iyy|)))"
+    ratio = sd["|Ix|"] * sd["|Ixx|"] / sd["|Iy|"] / sd["|Iyy|"]
+    assert rows[upright] == pytest.approx(np.sqrt(ratio))
+
+
 def test_a_mean_that_is_not_usable_has_no_matrix(
     release: Path, nights: list[Path], tmp_path: Path
 ) -> None:
@@ -362,6 +376,7 @@ def test_tables_say_what_they_are_of(release: Path, nights: list[Path], tmp_path
         assert float(told["Budget"]) == values["settings"]["budget"]
         assert re.fullmatch("[0-9a-f]{64}", told["SHA256"])
         assert "95 % confidence" in told["lower_95"]
+        assert told["Filters"] == covdp.DESCRIPTORS["oct5"].formula
         assert "logarithm of the matrix, times √2 off the diagonal" in told["Coordinates"]
         assert "named under Coordinates" in told["noise"]
     assert told["Progress"].startswith("night 2 of 40")

@@ -12,13 +12,14 @@ plan decides follows from n·μ too (`mean.rounds.default_shares`): one curve se
 and budgets. The pictures stand for how records of a class spread, not for what is on them.
 """
 
+import itertools
 import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -448,6 +449,8 @@ class BudgetPrice:
 
 USES = ("nothing", "large differences", "comparisons, classifiers", "small changes, too")
 """Uses of a mean by their number (`covdp.inference.verdict`)."""
+Predictions: TypeAlias = tuple[tuple[str, ...], ...]
+"""Sentences on the predicted use of means, those of one use together."""
 USES_IN_SENTENCES = {
     (NOTHING, NOTHING): "not usable",
     (LARGE, LARGE): "usable for large differences only",
@@ -683,7 +686,7 @@ def forecast(
         error=request.error,
         needed=None if len(enough) < len(classes) else max(enough),
         classes=classes,
-        verdict=ends.verdict(units, last),
+        verdict=tuple(itertools.chain(*ends.verdict(units, last))),
         meaning=ends.meaning(empty=not all(each.until(last) for each in units.values())),
     )
 
@@ -719,7 +722,7 @@ class _Forecasts:
         use = replace(self, config=_at(self.config, budget))._verdict("", units, night).use
         return ErrorForecast(n, *estimate, estimate.radius(self.curve.domain.dimension), use)
 
-    def verdict(self, units: Mapping[str, ClassArrivals], night: int) -> tuple[str, ...]:
+    def verdict(self, units: Mapping[str, ClassArrivals], night: int) -> Predictions:
         """Return the predicted use of all means, in words."""
         there = [(name, each) for name, each in units.items() if each.until(night)]
         ends = [
@@ -796,31 +799,38 @@ class _Forecasts:
 
 def _predictions(
     config: ReleaseConfig, ends: Sequence[tuple[Verdict, Verdict]], varied: bool
-) -> Iterator[str]:
-    """Yield the predicted use, noise and need of all means, those of one use together.
+) -> Iterator[tuple[str, ...]]:
+    """Yield the sentences on use, noise and need of the means of one use, use after use.
 
     `ends` has the verdict at the upper and at the lower end of each error range; `varied` says
     whether these ends depend on how similar images are.
     """
     if not protects(config.promise, config.hardened):
-        yield "At this budget nobody is protected: the best attack may succeed in 99 of 100 cases."
+        nobody = "At this budget nobody is protected"
+        yield (f"{nobody}: the best attack may succeed in 99 of 100 cases.",)
     groups = defaultdict[tuple[int, int], list[tuple[Verdict, Verdict]]](list)
     for upper, lower in ends:
         if upper.share is not None:
             groups[upper.use, lower.use].append((upper, lower))
     for uses, rows in sorted(groups.items(), reverse=True):
-        yield f"Prediction: {USES_IN_SENTENCES[uses]}: {listing(x.name for x, _ in rows)}."
-        yield f"Noise: {_noise(rows, config.unit)}."
+        said = [
+            f"Prediction: {USES_IN_SENTENCES[uses]}: {listing(x.name for x, _ in rows)}.",
+            f"Noise: {_noise(rows, config.unit)}.",
+        ]
         if varied:
-            yield "Classes of similar images, such as chest X-rays, are nearer to the lower end."
+            said.append(
+                "Classes of similar images, such as chest X-rays, are nearer to the lower end."
+            )
             varied = False
         worst = [upper for upper, _ in rows]
         if uses[0] < COMPARISONS and any(x.factor > 1.0 for x in worst):
-            yield _need(config, worst, several=len(rows) < len(ends))
+            said.append(_need(config, worst, several=len(rows) < len(ends)))
+        yield tuple(said)
     if waiting := [upper.name for upper, _ in ends if upper.share is None]:
-        yield f"No mean yet of {listing(waiting)}."
+        said = [f"No mean yet of {listing(waiting)}."]
         if plan := config.nights:
-            yield f"A class has its first mean at about {plan.first_mean:,} {config.unit}s."
+            said.append(f"A class has its first mean at about {plan.first_mean:,} {config.unit}s.")
+        yield tuple(said)
 
 
 def _noise(rows: Sequence[tuple[Verdict, Verdict]], unit: str) -> str:
@@ -847,8 +857,10 @@ def _need(config: ReleaseConfig, worst: Sequence[Verdict], *, several: bool) -> 
 
 def expected_uses(
     config: ReleaseConfig, sizes: Mapping[str, int]
-) -> tuple[tuple[str, ...], dict[str, ErrorForecast]]:
+) -> tuple[Predictions, dict[str, ErrorForecast]]:
     """Return what the means of classes are likely usable for: sentences, and the error of each.
+
+    The sentences on classes of one use are a tuple.
 
     Parameters
     ----------

@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -256,7 +257,7 @@ def _items(preview: "Preview") -> list[Table | str]:
     heads, rows = (table["heads"], table["lines"]) if table else ((), ())
     shown = [[escape(printable(cell)) for cell in line] for line in rows]
     lines = [f" account: {preview.account}" * bool(preview.account)]
-    lines += [f" a release would {preview.would}", *(f" {text}" for text in preview.use)]
+    lines += [f" a release would {preview.would}", *(f" {text}" for text in chain(*preview.use))]
     lines += [f" note: {text}" for text in preview.notes]
     if preview.decisions:
         lines += ["", " to decide or mend:", *(f"   {text}" for text in preview.decisions)]
@@ -288,7 +289,7 @@ def _values(preview: "Preview") -> dict[str, Any]:
         "paste": preview.paste,
         "would": preview.would,
         "account": preview.account or None,
-        "use": " ".join(preview.use),
+        "use": " ".join(chain(*preview.use)),
     }
 
 

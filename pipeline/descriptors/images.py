@@ -26,7 +26,7 @@ SOBEL = (
     "second have kernels 1/32·(1,4,6,4,1)ᵀ(1,0,−2,0,1) and its transpose, half a first kernel "
     "convolved with itself"
 )
-"""These filters in words. A test applies what is written here."""
+"""Filters in words. A test applies what is written here."""
 MAGNITUDE = math.sqrt(5) / 2
 """Largest √(Ix² + Iy²) for intensities in [0, 1]; less than the √2 of two separate bounds.
 

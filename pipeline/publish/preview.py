@@ -102,8 +102,8 @@ class Preview:
         Reasons for which it would be refused, without those that its images decide.
     charged : tuple of str
         Charges of other populations for images that are equal to these.
-    use : tuple of str
-        Sentences on the predicted use of its means.
+    use : tuple of tuple of str
+        Sentences on the predicted use of its means, those of one use together.
     uses : tuple of str
         Use of the mean of each class at the upper end of its error range, in a few words.
     useless : bool
@@ -123,7 +123,7 @@ class Preview:
     account: str
     refusals: tuple[str, ...] = ()
     charged: tuple[str, ...] = ()
-    use: tuple[str, ...] = ()
+    use: tuple[tuple[str, ...], ...] = ()
     uses: tuple[str, ...] = ()
     useless: bool = False
     paste: tuple[str, ...] = ()

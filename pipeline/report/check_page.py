@@ -5,7 +5,7 @@ It is as private as the images, of which it shows some.
 
 import base64
 import math
-from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,6 @@ from covdp.report.page import Finding, write_page
 
 SHOWN_SIDE = 160
 """Largest side of a picture, in pixels; larger images are shown by some of their rows."""
-PREDICTION = "Prediction: "
-"""First word of the sentence that says what means of a release are likely usable for."""
 
 
 def build_check(preview: Preview, out: Path) -> Path:
@@ -61,9 +59,8 @@ def headline(preview: Preview) -> Finding:
     many = len(preview.decisions)
     mend = f"{many} thing{'s' * (many != 1)} to decide or mend before a release is paid."
     text = mend if many else "Nothing to mend."
-    groups = _grouped(preview.use)
-    known = preview.use if len(groups) == 1 else [lines[0] for lines in groups]
-    return Finding(" ".join([text, *known]), warning=bool(many))
+    known = [lines if len(preview.use) == 1 else lines[:1] for lines in preview.use]
+    return Finding(" ".join([text, *chain(*known)]), warning=bool(many))
 
 
 def predictions(preview: Preview) -> list[Finding]:
@@ -76,18 +73,9 @@ def predictions(preview: Preview) -> list[Finding]:
     preview : Preview
         Result of a check.
     """
-    groups = _grouped(preview.use)
-    return [Finding(" ".join(lines), stated=True) for lines in groups] if len(groups) > 1 else []
-
-
-def _grouped(sentences: Sequence[str]) -> list[list[str]]:
-    """Return sentences by prediction: each begins a group, with those that follow it."""
-    groups = list[list[str]]()
-    for text in sentences:
-        if not groups or text.startswith(PREDICTION):
-            groups.append([])
-        groups[-1].append(text)
-    return groups
+    if len(preview.use) < 2:
+        return []
+    return [Finding(" ".join(lines), stated=True) for lines in preview.use]
 
 
 def decisions(preview: Preview) -> list[Finding]:

@@ -378,7 +378,7 @@ def _content(item: Mapping[str, Any], subject: Any, record: str) -> Any:
     remarks = [remark(**row) for row in content]
     shape = item.get("shape", {})
     words = shape.get("text", 1)
-    kept = [at for at in range(len(heads)) if at < words or any(line[at] for line in lines)]
+    kept = [at for at in range(len(heads)) if at < words or any(line[at] != "" for line in lines)]
     heads, lines = [heads[at] for at in kept], [[line[at] for at in kept] for line in lines]
     return table(heads, lines, remarks=remarks, **shape)
 

@@ -12,7 +12,7 @@ LARGE = ("Prediction: usable for large differences: a.", "Noise: 30 %.")
 NONE = ("Prediction: perhaps usable for large differences: b.", "Noise: 90 %.")
 
 
-def previewed(*use: str, persons: int | None = None) -> Any:
+def previewed(*use: tuple[str, ...], persons: int | None = None) -> Any:
     """Return what a page reads of a check of one class."""
     row = SimpleNamespace(name="a", images=7, persons=persons, low=1.0, high=9.0)
     return SimpleNamespace(classes=(row,), uses=("nothing",), use=use, decisions=())
@@ -20,9 +20,9 @@ def previewed(*use: str, persons: int | None = None) -> Any:
 
 def test_a_headline_has_the_predictions_and_the_list_all_numbers() -> None:
     """Of classes of one use all is in the headline; of several uses the list has the rest."""
-    assert headline(previewed(*LARGE)).text == " ".join(["Nothing to mend.", *LARGE])
-    assert predictions(previewed(*LARGE)) == []
-    several = previewed(*LARGE, *NONE)
+    assert headline(previewed(LARGE)).text == " ".join(["Nothing to mend.", *LARGE])
+    assert predictions(previewed(LARGE)) == []
+    several = previewed(LARGE, NONE)
     assert headline(several).text == f"Nothing to mend. {LARGE[0]} {NONE[0]}"
     assert [x.text for x in predictions(several)] == [" ".join(LARGE), " ".join(NONE)]
 

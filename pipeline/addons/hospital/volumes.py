@@ -16,7 +16,7 @@ SOBEL_3D = (
     "derivative, exactly as scikit-image's sobel. The second have kernel "
     "1/512·(1,4,6,4,1) (1,4,6,4,1) (1,0,−2,0,1), half the first kernel convolved with itself"
 )
-"""The filters of volumes in words. A test applies what is written here."""
+"""Filters of volumes in words. A test applies what is written here."""
 FEATURE_UNITS = (1, 16, 16, 16, 512, 512, 512)
 """Factors by which the kernel's features, whole numbers, exceed φ."""
 

@@ -1,5 +1,6 @@
 """Commands on joint releases: admit, approve the terms, run, see how a study stands, withdraw."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -71,7 +72,8 @@ def approve(
     noise = terms.noise(total).budget_of_total(settings.cost)
     likely = settings.model_copy(update={"budget": main_parameter(noise)})
     evenly = dict.fromkeys(terms.classes, max(total // len(terms.classes), 1))
-    use, errors = expected_uses(likely, evenly)
+    predictions, errors = expected_uses(likely, evenly)
+    use = tuple(chain(*predictions))
     cost = f"charged {equation(settings.charge)}" if charged else "paid before, nothing charged"
     value = {"study": terms.digest, "hospital": name, "n": n, "use": use, "expected": errors}
     value |= {"charged": settings.charge if charged else None, "left": left}

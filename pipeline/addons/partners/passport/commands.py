@@ -81,7 +81,7 @@ def verify(
 
     verdict, radii, law, *_ = _or_refuse(lambda: verified(release, key))
     classes = [{"name": name, "radius": radius} for name, radius in radii.items()]
-    lines = [f" {escape(name)}: {law}, 95 %: half-axes {x:.6g}" for name, x in radii.items()]
+    lines = [f" {escape(name)}: {law}, 95 %: RMS half-axis {x:.6g}" for name, x in radii.items()]
     output.answer({"verdict": verdict, "classes": classes}, verdict, *lines)
 
 

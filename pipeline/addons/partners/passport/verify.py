@@ -142,8 +142,8 @@ def verify(content: bytes, key: bytes | None = None, rules: Any = FORMS) -> tupl
 if __name__ == "__main__":
     name, use = "".join(sys.argv[1:2]), "usage: python verify.py RELEASE.json [KEY]\n"
     try:
-        verdict, radii, law = verify(*(Path(one).read_bytes() for one in (name, *sys.argv[2:3])))
-        lines = (verdict, *(f"{n}: {law}, 95 %: half-axes {r:.6g}" for n, r in radii.items()), "")
+        said, radii, law = verify(*(Path(one).read_bytes() for one in (name, *sys.argv[2:3])))
+        lines = (said, *(f"{n}: {law}, 95 %: RMS half-axis {r:.6g}" for n, r in radii.items()), "")
         sys.stdout.buffer.write("\n".join(lines).encode())
     except Exception as error:
         sys.stderr.write(f"{name}: {str(error) or 'signature of other bytes'}\n" if name else use)

@@ -30,7 +30,7 @@ from covdp.figures.style import inert
 from covdp.files import write_new
 from covdp.geometry import MANIFOLDS, Manifold, chart_of, from_chart
 from covdp.publish.readings import BAND_LEVEL, reader_of
-from covdp.report.readings import has_region, readings
+from covdp.report.readings import has_region, readings, says_region
 from covdp.schema import as_json
 
 PERCENT = f"{100 * BAND_LEVEL:g}"
@@ -172,9 +172,9 @@ def tables_of(committed: CommittedDocument) -> Iterator[ExportTable]:
         if not read.usable or read.mean is None:
             continue
         found = {"mean": row.point, "noise": read.mean.covariance}
-        if has_region(row):
+        if says_region(row):  # at the mean, where the page has them at the last base
             here = coordinates_at(row, row.place)
-            found |= {"noise": here.noise, "spread": here.single}
+            found |= {"noise": here.noise, "spread": here.single if has_region(row) else None}
         found |= {f"last{part.nights}": part.point for part in getattr(row, "windows", ())}
         label = f"class-{number:0{wide}}{re.sub('[^0-9A-Za-z]', '', read.name)[:12]}"
         for key, matrix in found.items():

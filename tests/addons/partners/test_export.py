@@ -24,9 +24,10 @@ from scipy.linalg import logm, sqrtm
 
 import covdp
 from covdp import MANIFOLDS
-from covdp.addons.partners.coordinates import common_coordinates
+from covdp.addons.partners.coordinates import common_coordinates, coordinates_at
 from covdp.addons.partners.export import coordinate_names
 from covdp.cli import main
+from covdp.inference import certainty_refusal
 from covdp.publish import read_document
 from covdp.report.page import signed
 from covdp.report.release_page import build_release_report
@@ -234,6 +235,28 @@ def test_coordinates_are_what_they_are_called(name: str) -> None:
         off = np.sqrt(2.0) * logs[np.triu_indices(3, 1)]
         expected = np.concatenate([np.diag(logs), off])
     np.testing.assert_allclose(manifold.log(mean, point), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("mu", "refused"), [(0.05, True), (0.5, False)])
+def test_curved_noise_is_that_at_the_mean(mu: float, refused: bool, tmp_path: Path) -> None:
+    """With a region and without: not that at the base of the last step, 0.2 % and 1 % off."""
+    name = "spd-affine-invariant"
+    images = next(covdp.open_dataset("tiles").chunks(label=0))
+    limit = covdp.domain("oct5", height=28, width=28, manifold=name)
+    release, _ = covdp.private_mean(
+        covdp.describe(images, "oct5"),
+        covdp.GDP(mu),
+        domain=limit,
+        manifold=name,
+        rng=np.random.default_rng(0),
+    )
+    assert bool(certainty_refusal(release)) == refused
+    path = tmp_path / "curved.json"
+    path.write_text(json.dumps(release.to_document("tiles")))
+    (table,) = export(path, "csv", tmp_path / "out").glob("class-1*_noise.csv")
+    here = coordinates_at(release, release.place)
+    np.testing.assert_allclose(matrix(read(table)), here.noise, rtol=1e-6, atol=1e-12)
+    assert ((tmp_path / "out" / table.name.replace("noise", "spread")).is_file()) != refused
 
 
 def test_a_value_follows_from_its_formula(release: Path, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_the_command_and_the_page_of_a_night(
         f"Clipping / usual difference well 7 (2 tonight) {well['predicted_error']:.3g}",
         "ill 0 (0 tonight) no mean yet – – –",
         f"ill: {document['classes'][1]['no_point']}.",
-        f"well last night 2 to 2 2 {np.sqrt(np.trace(last.covariance)):.3g}",
+        f"well last night 2 2 {np.sqrt(np.trace(last.covariance)):.3g}",
     ):
         assert words in text
     for label, promise in document["statement"]:

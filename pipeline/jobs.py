@@ -302,7 +302,9 @@ def preview_release(
     if made and paying and reason:
         refused.append(reason)
     if not made and (use := forecast.get("use")):
-        forecast["use"] = (f"Without a config, at {equation(config.cost)}:", *use)
+        (first, *more), *others = use
+        first = f"Without a config, at {equation(config.cost)}: {first}"
+        forecast["use"] = ((first, *more), *others)
     forecast["useless"] = made and not reason and forecast.get("useless", False)
     return replace(shown, refusals=tuple(refused), charged=tuple(charged), **forecast)
 

@@ -136,7 +136,7 @@ def rows_of(p: Any, series: str = "Same class, n = 50 and 50") -> Table:
 @pytest.mark.parametrize(
     ("column", "factor", "p", "holds", "words"),
     [
-        ("false", 0.05, [0.01] * 16 + [0.5] * 184, 1, "would break it in 0.0"),
+        ("false", 0.05, [0.01] * 16 + [0.5] * 184, 1, "breaks the statement in 0.0"),
         ("false", 0.05, [0.05] * 17 + [0.5] * 183, 0, "μ = 0.5: 8.5 %"),
         ("false", 0.01, [0.01] * 4 + [0.02] * 196, 1, "in 1 of 1 cells"),
         ("false", 0.01, [0.01] * 5 + [0.02] * 195, 0, "2.5 %"),

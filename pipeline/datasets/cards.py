@@ -222,6 +222,14 @@ class Card(Record):
         """The settings of how files become images, and whose, as JSON values; no defaults."""
         return self.model_dump(mode="json", include=set(RENDERING_KEYS), exclude_defaults=True)
 
+    @property
+    def decoding(self) -> str:
+        """Digest of the images that the libraries of this machine make of public files.
+
+        It tells versions apart that make other images of the same files. "" where none is decoded.
+        """
+        return ""
+
     def require_classes(self, labels: LabelArray, fault: Callable[[str], str]) -> None:
         """Raise unless each class has an image, or some class has where the card is sparse.
 

@@ -5,12 +5,13 @@ computed over a data set would let one record move all others, and no sensitivit
 each rule here looks at one image and at what its card and its file say.
 """
 
+import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,9 @@ Values: TypeAlias = NDArray[np.float64]
 PERCENTILES = (1.0, 99.0)
 """Percentiles that become 0 and 255 under ``window = "image"``; between two order statistics
 linearly, as `numpy.percentile` does when nothing else is asked (Hyndman and Fan's type 7)."""
+
+PUBLIC_PICTURES = Path(__file__).with_name("public")
+"""Public pictures, by which the images that libraries make of files are told from others."""
 
 WINDOWED_VALUES = 1 << 22
 """Values that are in float64 at a time where a window is given; it changes no bit."""
@@ -255,6 +259,11 @@ class PictureCard(LocalFilesCard):
     """
 
     formats: tuple[Format, ...] = Field(("PNG", "JPEG"), min_length=1)
+
+    @property
+    def decoding(self) -> str:
+        """Digest of the images that are made of `PUBLIC_PICTURES`, in every format."""
+        return _digest_pictures()
 
     @check(mode="after")
     def _pictures_have_no_window(self) -> Self:
@@ -570,6 +579,55 @@ def _decode(
     if card.channels == 3:
         plain = plain.convert("RGB")
     return made_to_fit(np.asarray(plain), card)[np.newaxis]
+
+
+def _public_card(**keys: Any) -> PictureCard:
+    """Return a card of public pictures with some keys."""
+    return PictureCard.model_construct(**keys, formats=tuple(FORMATS))
+
+
+@cache
+def _digest_pictures() -> str:
+    """Return the digest of the public pictures as any card may ask for them."""
+    cards = [
+        _public_card(channels=channels, size=size, window=window)
+        for channels in (1, 3)
+        for size in (None, 24)
+        for window in (None, "image")
+    ]
+    files = sorted(PUBLIC_PICTURES.iterdir())
+    return digest_images(_decoded(card, file) for file in files for card in cards)
+
+
+def _decoded(card: PictureCard, file: Path) -> ImageArray:
+    """Return the image of a public picture; an empty one where the card or Pillow refuses it."""
+    with suppress(ImageError):
+        return _decode(card, None, file, np.zeros(1, np.int8))
+    return np.empty(0, np.uint8)
+
+
+def digest_images(decoded: Iterable[NDArray[Any]]) -> str:
+    """Return a digest of decoded public images, and of public values under every rule of pixels.
+
+    Another digest is another version of a library, or another machine, on which the same file may
+    become another image. The same digest is no proof that every file becomes the same image.
+
+    Parameters
+    ----------
+    decoded : iterable of array
+        Images that decoders make of public files.
+    """
+    values = (np.arange(61 * 67, dtype=np.uint32) * 40503 >> 4).astype(np.uint16).reshape(61, 67)
+    windows: tuple[Window, ...] = ((900.5, 51000.25), Sigmoid(30000.0, 9000.5), "image")
+    scales = (Scaling(window, 1.37, -70.25) for window in windows)
+    gray = [to_uint8(values, scale, where="public values") for scale in scales]
+    fits = get_args(LocalFilesCard.model_fields["fit"].annotation)
+    cards = [_public_card(size=24, fit=fit) for fit in fits]
+    fitted = [made_to_fit(image, card) for image in gray for card in cards]
+    digest = hashlib.sha256()
+    for image in (*decoded, *gray, *fitted):
+        digest.update(f"{image.dtype.str} {image.shape}".encode() + image.tobytes())
+    return digest.hexdigest()[:32]
 
 
 def _decode_mask(

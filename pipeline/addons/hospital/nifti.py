@@ -25,7 +25,14 @@ from covdp.datasets.cards import ASK_ANY_WINDOW, ASK_WINDOW, Axis, Frames, Local
 from covdp.datasets.classed import ClassedFiles, PatternCard, in_folder, make_source, require_alike
 from covdp.datasets.kind import DatasetKind
 from covdp.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
-from covdp.datasets.pictures import Scaling, Window, made_to_fit, masks_made_to_fit, to_uint8
+from covdp.datasets.pictures import (
+    Scaling,
+    Window,
+    digest_images,
+    made_to_fit,
+    masks_made_to_fit,
+    to_uint8,
+)
 from covdp.datasets.source import (
     IMAGE_BYTES,
     LARGEST_VOLUME,
@@ -433,6 +440,11 @@ class NiftiCard(PatternCard):
 
     axis: Axis | None = None
     frames: Frames = "all"
+
+    @property
+    def decoding(self) -> str:
+        """Digest of public values, windowed and made to fit: voxels are stored as they are."""
+        return digest_images(())
 
     @check(mode="after")
     def _nifti_keys_fit(self) -> Self:

@@ -234,6 +234,14 @@ class TableCard(PictureCard):
         """The settings of any card, and the column of the mask."""
         return super().rendering_settings | ({"mask": self.columns["mask"]} if self.masked else {})
 
+    @property
+    def decoding(self) -> str:
+        """Digest of public images, as of a card of the kind of file that the table lists."""
+        if self.other is None:
+            return super().decoding
+        kind, _ = LISTED_KINDS[self.other]
+        return kind.model_construct(**self.model_dump(include={"name", "classes"})).decoding
+
     @check(mode="after")
     def _columns_fit(self) -> Self:
         if missing := [name for name in ("path", "class") if name not in self.columns]:

@@ -9,7 +9,7 @@ from covdp.addons.nights.certainty import check_opening
 from covdp.addons.nights.stream import StreamPlan, later_openings
 from covdp.addons.nights.stream.plan import OPENING
 from covdp.config import Count, Positive
-from covdp.datasets import Card
+from covdp.datasets import Card, classes_per_person
 from covdp.errors import ConfigError, LedgerError
 from covdp.geometry import MANIFOLDS
 from covdp.geometry.covariances import covariances_of
@@ -166,5 +166,24 @@ class StreamSettings(ReleaseTable):
         """
         common = {"run_key": None, "version": None}
         named = {"classes": [[label, name] for label, name, _ in classes]}
-        rendering = card.rendering_settings
+        rendering = rendering_of(card)
         return {**common, **named, **({"shown": rendering} if rendering else {})}
+
+
+DECODING = "decoding"
+"""Key of the digest of public images among the settings of a stream."""
+
+
+def rendering_of(card: Card) -> dict[str, Any]:
+    """Return what makes images of files: settings of the card and, of images, what decoders make.
+
+    An image is known by its pixels, a person by who it is. So if a decoder made other pixels of
+    files, images would enter again, and persons would not.
+
+    Parameters
+    ----------
+    card : Card
+        Card of the images.
+    """
+    decoding = card.decoding if classes_per_person(card) is None else ""
+    return card.rendering_settings | ({DECODING: decoding} if decoding else {})

@@ -13,8 +13,9 @@ from covdp.errors import LedgerError, MismatchError
 from covdp.ledger import Ledger
 from covdp.schema import SAME_MEANS, Document, SettingsPart, read_ours, read_settings
 
-SHARED = {*SAME_MEANS, "classes", "shown"}
-"""Settings that a stream shares with the one that it follows, whose mean goes on in it."""
+SHARED = {*SAME_MEANS, "classes"}
+"""Settings that a stream shares with the one that it follows, whose mean goes on in it; besides
+them it shares what makes images of files."""
 
 
 def check_follows(query: str, ledger: Ledger) -> None:
@@ -32,11 +33,12 @@ def check_follows(query: str, ledger: Ledger) -> None:
     if before is None:
         return
     others = json.loads(before.query)
-    for key in sorted(SHARED):
-        if spec.get(key) != others.get(key):
+    now, then = ({**of, **of.get("shown", {})} for of in (spec, others))
+    for key in sorted({*SHARED, *spec.get("shown", {}), *others.get("shown", {})}):
+        if now.get(key) != then.get(key):
             raise MismatchError(
                 f"a stream goes on with the means of the one that it follows, so {key} must be "
-                f"{others.get(key)!r} as in {before.name!r}, found {spec.get(key)!r}; set it back, "
+                f"{then.get(key)!r} as in {before.name!r}, found {now.get(key)!r}; set it back, "
                 "or leave follows out and pay for a stream of its own"
             )
     followed_means(read_settings(spec), ledger)  # before anything is opened

@@ -58,7 +58,7 @@ from covdp.addons.nights.arrivals import (
     no_arrivals,
 )
 from covdp.addons.nights.certainty import mean_certainty
-from covdp.addons.nights.config import StreamSettings
+from covdp.addons.nights.config import DECODING, StreamSettings, rendering_of
 from covdp.addons.nights.followed import (
     check_follows,
     followed_means,
@@ -527,7 +527,14 @@ def _check_card(config: ReleaseConfig, before: str) -> None:
 
 def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
     """Raise unless the card makes images of files, and tells persons, as when it was opened."""
-    now = config.card.rendering_settings
+    now = rendering_of(config.card)
+    if then.get(DECODING, "") != now.get(DECODING, "") and DECODING in then:
+        raise MismatchError(
+            "other images are made of public files than when this stream was opened, "
+            f"{config.name!r}, so images could enter it again; go back to the versions of covdp, "
+            "NumPy, Pillow and pydicom's decoders that opened it, or give the config another name, "
+            "which is another stream and is charged"
+        )
     for key in sorted(now.keys() | then.keys()):
         if now.get(key) != then.get(key):
             settings = [
@@ -678,7 +685,8 @@ def _made_again(history: ClassHistory, points: Any, entered: NDArray[np.int64]) 
 
 DECODED = (
     "decoding: an image whose file another version of a decoder reads with other pixels is another "
-    "image and enters again, so two records of it are then in the sums"
+    "image and enters again, so two records of it are then in the sums; a version that changes "
+    "public pictures ends the stream, and another change is not seen"
 )
 LOST = (
     "equality: where the private sums of earlier nights are lost, a refusal tells whether images, "

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from pydantic import ValidationError
+from sample_dicom import write_dicom
 from sample_documents import (
     ACCOUNT,
     SETTINGS,
@@ -52,7 +53,7 @@ from covdp.addons.nights.stream.history import part_moments
 from covdp.addons.nights.sums import sums_folder
 from covdp.addons.nights.transcript import night_row, read_histories, stands_on
 from covdp.cli import main
-from covdp.datasets import open_dataset
+from covdp.datasets import open_dataset, pictures
 from covdp.datasets.listing import packed
 from covdp.datasets.source import FilesReader
 from covdp.descriptors import domain
@@ -597,13 +598,18 @@ def test_nothing_of_any_kind_is_a_night(ward: Ward, kind: str) -> None:
     }
     (ward.folder / "t.csv").write_text("f,c\n")
     card = cards[kind] + 'channels = 1\nclasses = ["well", "ill"]\n'
-    ward.write(card if kind == "nifti" else CARD + "window = [0, 255]\n" * (kind == "dicom"))
-    ward.put(well=4 * (kind != "nifti"))
-    if kind == "nifti":
-        slices = np.random.default_rng(0).integers(0, 256, (4, 28, 28), dtype=np.uint8)
+    ward.write(CARD if kind == "table" else card)
+    slices = np.random.default_rng(0).integers(0, 256, (4, 28, 28), dtype=np.uint8)
+    if kind == "table":
+        ward.put(well=4)
+    elif kind == "nifti":
         nibabel.save(nibabel.Nifti1Image(slices, np.eye(4)), ward.folder / "ward/well/0.nii")
+    else:
+        for number, pixels in enumerate(slices):
+            write_dicom(ward.folder / f"ward/well/{number}.dcm", pixels)
     assert tonight(ward.night(1)) == [4, 0]
-    (ward.folder / "ward/well/0.nii").unlink(missing_ok=True)
+    for file in (ward.folder / "ward/well").glob("*[im]"):
+        file.unlink()
     ward.write(card)
     assert tonight(ward.night(2)) == [0, 0]
     with pytest.raises(MismatchError):
@@ -837,6 +843,38 @@ def test_a_card_that_tells_persons_otherwise_is_refused(ward: Ward) -> None:
         )
     ]
     assert len({json.dumps(card.rendering_settings) for card in cards}) == len(cards)
+
+
+@pytest.mark.parametrize("units", ["images", "persons"])
+def test_images_do_not_enter_again_where_a_decoder_changes(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch, units: str
+) -> None:
+    """A decoder that makes other pixels of a file ends a stream of images; persons are known."""
+    ward.write(CARD if units == "images" else PERSONS)
+    files = ward.put(well=4, ill=4)
+    ward.night(1)
+    for file in files:  # as where a folder is copied
+        file.write_bytes(file.read_bytes())
+        os.utime(file, ns=(1, 1))
+    plain = pictures._decode
+    monkeypatch.setattr(pictures, "_decode", lambda *asked: plain(*asked) ^ 1)
+    pictures._digest_pictures.cache_clear()
+    spent = ward.ledger.show("ward-7")[0].spent
+    if units == "persons":
+        assert tonight(ward.night(2)) == [0, 0]
+    else:
+        with monkeypatch.context() as patch:
+            patch.setattr(ReleaseConfig, "open_images", None)
+            with pytest.raises(MismatchError, match="images could enter it again; go back"):
+                ward.settle(2)
+        ward.write(stream=STREAM + 'follows = "nightly"\n', config=CONFIG.replace("nightly", "b"))
+        with pytest.raises(MismatchError, match="so decoding must be"):
+            ward.settle(2)
+    assert ward.ledger.show("ward-7")[0].spent == spent
+    monkeypatch.undo()
+    pictures._digest_pictures.cache_clear()
+    ward.write(config=CONFIG)
+    assert tonight(ward.night(3)) == [0, 0]
 
 
 def test_a_file_that_is_the_person_enters_no_stream(ward: Ward) -> None:

@@ -103,6 +103,13 @@ class DicomCard(PatternCard):
         return super().rendering_settings | ({DECODERS_VARIABLE: asked} if asked else {})
 
     @property
+    def decoding(self) -> str:
+        """Digest of the images that the pinned decoders make of their public frames."""
+        from covdp.addons.hospital.dicom.pixels import digest_public_frames
+
+        return digest_public_frames()
+
+    @property
     def person_from(self) -> str | None:
         """The pattern, where it names persons; else the header."""
         return super().person_from or "PatientID"

@@ -4,10 +4,12 @@ Nothing is unpacked before its size is known: frames are compared with the file'
 size that a compressed frame gives itself with the header's.
 """
 
+import base64
 import math
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -15,8 +17,9 @@ from numpy.typing import NDArray
 
 from covdp.addons.hospital.dicom.decoder import decode_in_subprocess
 from covdp.addons.hospital.dicom.header import BIG_ENDIAN, EXPLICIT, IMPLICIT, WAY, Header
-from covdp.addons.hospital.dicom.plugins import choose_decoder
+from covdp.addons.hospital.dicom.plugins import choose_decoder, public_frames
 from covdp.datasets.jpeg import is_whole
+from covdp.datasets.pictures import digest_images
 from covdp.datasets.source import IMAGE_BYTES
 from covdp.errors import image_error
 
@@ -50,6 +53,19 @@ JPEG = tuple(f"{_JPEG}{end}" for end in (50, 51, 57, 70))
 
 _SPARE = 1 << 20
 """Bytes that a compressed frame may have besides twice its pixels: tables, profiles, comments."""
+
+
+@cache
+def digest_public_frames() -> str:
+    """Return a digest of what each pinned decoder makes of its public frames."""
+    decoded = list[StoredFrame]()
+    for syntax, frames in public_frames().items():
+        for frame in frames:
+            with suppress(ValueError):  # it may refuse one that is cut off
+                content = base64.b85decode(frame["encoded"])
+                pinned = pinned_decoder(syntax)
+                decoded += [decode_in_subprocess(syntax, pinned, content, frame["options"])[0]]
+    return digest_images(decoded)
 
 
 def check_frames(header: Header, channels: int) -> None:

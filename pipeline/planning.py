@@ -800,7 +800,7 @@ class _Forecasts:
 def _predictions(
     config: ReleaseConfig, ends: Sequence[tuple[Verdict, Verdict]], varied: bool
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the sentences on use, noise and need of the means of one use, use after use.
+    """Yield the sentences on use, error and need of the means of one use, use after use.
 
     `ends` has the verdict at the upper and at the lower end of each error range; `varied` says
     whether these ends depend on how similar images are.
@@ -815,7 +815,7 @@ def _predictions(
     for uses, rows in sorted(groups.items(), reverse=True):
         said = [
             f"Prediction: {USES_IN_SENTENCES[uses]}: {listing(x.name for x, _ in rows)}.",
-            f"Noise: {_noise(rows, config.unit)}.",
+            f"Error: {_worst_error(rows, config.unit)}.",
         ]
         if varied:
             said.append(
@@ -833,8 +833,8 @@ def _predictions(
         yield tuple(said)
 
 
-def _noise(rows: Sequence[tuple[Verdict, Verdict]], unit: str) -> str:
-    """Return the range of the noise of the class in which it is worst."""
+def _worst_error(rows: Sequence[tuple[Verdict, Verdict]], unit: str) -> str:
+    """Return the error range of the class in which it is largest."""
     upper, lower = max(rows, key=lambda row: row[0].share or 0.0)
     high, low, usual = upper.share or 0.0, lower.share or 0.0, "a usual difference between classes"
     whose = f"{upper.n:,} {unit}s{' each' * upper.each}"

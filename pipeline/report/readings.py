@@ -233,7 +233,7 @@ def regions_of(rows: Sequence[ClassEntry], unit: str) -> dict[str, Any] | None:
 
 
 def errors_in_words(row: ClassEntry, verdict: Verdict) -> list[str]:
-    """Return what noise, and at most clipping, does to a mean: distances, and their shares.
+    """Return predicted error and most clipping of a mean: distances, and their shares.
 
     Parameters
     ----------
@@ -304,9 +304,9 @@ def _of_nearest(row: ClassEntry, error: float, others: Sequence[ClassEntry]) -> 
         return ""
     name = min(squares, key=squares.__getitem__)
     if squares[name] <= error**2:
-        return f"The nearest class, {name}, is nearer than the noise."
+        return f"The nearest class, {name}, is nearer than the predicted error."
     share = percent(error / math.sqrt(squares[name]))
-    return f"The noise is {share} of the distance to {name}, the nearest class."
+    return f"The predicted error is {share} of the distance to {name}, the nearest class."
 
 
 def says_region(row: ClassEntry) -> bool:

@@ -130,10 +130,10 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     ]
     lines = say_each("usable", found=rows, unit="image", definition="gdp", budget=0.5)
     assert lines == (
-        "Typical noise: 10 % of a usual difference (a change of contrast by 25 %), which suffices "
+        "Predicted error: 10 % of a usual difference (a change of contrast by 25 %), which suffices "
         "for comparisons and classifiers: ill.",
         "Not usable: normal.",
-        "With 30 images the noise is 120 % of a usual difference between classes.",
+        "With 30 images the predicted error is 120 % of a usual difference between classes.",
         "For any use of normal about 190 images a class, or μ = 3.2, are needed.",
         "No mean yet of rare.",
     )
@@ -148,13 +148,13 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         verdict_of(name, 9, share, NOISY, offered=True) for name, share in (("a", 1), ("b", 0.6))
     ]
     assert say_each("usable", found=several, unit="image", definition="gdp", budget=0.5) == (
-        "Typical noise: at most as large as a usual difference (a change of contrast by 25 %), "
+        "Predicted error: at most as large as a usual difference (a change of contrast by 25 %), "
         "which suffices for large differences only: a and b.",
         "For comparisons about 36 images a class, or μ = 2, are needed.",
     )
     far = verdict_of("a", 400, 177.3, 9.0 * NOISY, offered=False)
     assert say_each("usable", found=[far], unit="image", definition="gdp", budget=9.0)[1] == (
-        "With 400 images the noise is 180 times a usual difference between classes."
+        "With 400 images the predicted error is 180 times a usual difference between classes."
     )
     wide = [
         verdict_of(name, n, 177.3, 9.0 * NOISY, offered=False, n_sd=2944.0)
@@ -175,7 +175,7 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     )
     for moved, said in (
         ({"a": 0.3, "b": 2.4}, "Clipping: a bias of at most 2.4 times a usual difference (b), "),
-        ({"a": 0.3, "rare": 9.0}, "Clipping: a bias of at most 30 % (a), "),
+        ({"a": 0.3, "rare": 9.0}, "Clipping: a bias of at most 30 % of a usual difference (a), "),
         ({"a": None}, "Clipping is not bounded for a."),
     ):
         lines = say_each(

@@ -8,8 +8,8 @@ import pytest
 from covdp.report.check_page import headline, predictions
 from covdp.report.page import table_of
 
-LARGE = ("Prediction: usable for large differences: a.", "Noise: 30 %.")
-NONE = ("Prediction: perhaps usable for large differences: b.", "Noise: 90 %.")
+LARGE = ("Prediction: usable for large differences: a.", "Error: 30 %.")
+NONE = ("Prediction: perhaps usable for large differences: b.", "Error: 90 %.")
 
 
 def previewed(*use: tuple[str, ...], persons: int | None = None) -> Any:

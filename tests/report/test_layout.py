@@ -192,7 +192,7 @@ def test_tables_are_rows_on_a_phone(release: tuple[Any, Path], show: Showing) ->
         box = page.locator(f".{name} .scroll")
         assert box.evaluate("one => one.scrollWidth - one.clientWidth") == 0
     cell = page.locator(".errors td").nth(1)
-    assert cell.evaluate("one => getComputedStyle(one, '::before').content") == '"Noise, typical"'
+    assert cell.evaluate("one => getComputedStyle(one, '::before').content") == '"Predicted error"'
 
 
 def test_a_mean_has_one_interval_everywhere(release: tuple[Any, Path]) -> None:
@@ -219,7 +219,7 @@ def test_a_mean_has_one_interval_everywhere(release: tuple[Any, Path]) -> None:
     assert len(shown) >= 2 * len(rows) * len(rows[0].readings)
     assert set(shown) <= set(known)
     heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', text)
-    assert heads.count("Noise, typical") == heads.count("Clipping, at most") == 1
+    assert heads.count("Predicted error") == heads.count("Clipping, at most") == 1
 
 
 @pytest.mark.parametrize("noise", [0.5, 1.5, 2.0, 4.0])
@@ -235,9 +235,10 @@ def test_a_verdict_names_a_mean_that_clipping_may_have_moved_farther_than_noise(
     monkeypatch.setattr(readings, "region", lambda row, level: wide)
     text = verdict(document).text
     share = percent(1.5 / usual_difference(document.classes[0].manifold, 5))
-    assert text.startswith("Typical noise: at most ")
+    assert text.startswith("Predicted error: at most ")
     assert " of a usual difference (a change of contrast by 25 %), which suffices for " in text
-    assert (f"Clipping: a bias of at most {share} (" in text) == (noise < 1.5)
+    whole = f"Clipping: a bias of at most {share} of a usual difference ("
+    assert (whole in text) == (noise < 1.5)
     monkeypatch.setattr(readings, "has_region", lambda row: False)
     assert f"Clipping is not bounded for {listing(CLASSES)}." in verdict(document).text
     monkeypatch.setattr("covdp.publish.readings.certainty_refusal", lambda row: "no bound")

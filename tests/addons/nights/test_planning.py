@@ -351,14 +351,14 @@ def test_the_least_budget_suffices_and_no_smaller_one(
 def test_what_a_mean_is_likely_usable_for_is_asked_of_the_larger_end(
     ward: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The noise is that of the upper end of the range, as a share of a usual difference."""
+    """The error is the whole range, as a share of a usual difference."""
     found = planned(ward, capsys, "--n", "well=300", "--n", "ill=300")["forecast"]
     estimate = found["classes"][0]["by_budget"][2]  # at the budget of the config
     usual = usual_difference(MANIFOLDS["spd-log-euclidean"](k=5), 5)
     least, most = (percent(estimate[end] / usual) for end in ("low", "high"))
     assert least != most
     assert found["verdict"][1] == (
-        f"Noise: {least} to {most} of a usual difference between classes (well, 300 images)."
+        f"Error: {least} to {most} of a usual difference between classes (well, 300 images)."
     )
 
 

@@ -32,6 +32,7 @@ from covdp.publish import (
     write_parquet,
 )
 from covdp.publish.preview import (
+    REFUSED,
     Preview,
     account_in_words,
     charged_elsewhere,
@@ -306,7 +307,8 @@ def preview_release(
         first = f"Without a config, at {equation(config.cost)}: {first}"
         forecast["use"] = ((first, *more), *others)
     forecast["useless"] = made and not reason and forecast.get("useless", False)
-    return replace(shown, refusals=tuple(refused), charged=tuple(charged), **forecast)
+    shown = replace(shown, refusals=tuple(refused), charged=tuple(charged), **forecast)
+    return replace(shown, would=REFUSED) if paying and shown.refused else shown
 
 
 def _expected(preview: Preview) -> tuple[dict[str, Any], str]:

@@ -30,8 +30,8 @@ TOTAL, BUDGET = 2.0, 0.5
 SIXTEEN = f"{TOTAL:g} pays for 16 releases of {BUDGET:g}"
 MEANING = f"at {BUDGET:g} the best attacker is right in at most 63 of 100 cases, a guess in 50"
 """Words in which these are proposed."""
-NEXT = ("plan", "release")
-"""Commands that take the config that was made."""
+NEXT, MENDING = ("plan", "release"), ("plan", "check")
+"""Commands that take the config that was made: those that would not be refused."""
 
 
 def start(
@@ -117,16 +117,16 @@ def start(
 
 def _checked(
     made: "ReleaseConfig", ledger: str | None
-) -> tuple[dict[str, list[str]], dict[str, Path]]:
-    """Return decisions before a release is paid, notes, and the page that shows both."""
+) -> tuple[dict[str, list[str]], dict[str, Path], bool]:
+    """Return decisions before a release is paid, notes, their page, and True if it is refused."""
     from covdp.files import default_out
 
     try:
         preview, paths = look(made, None, default_out(made.name, "check"), ledger, made=True)
     except CovdpError as error:  # such as a folder without an image
-        return {"decide": [one_line(error)], "notes": []}, {}
-    decide = [*preview.decisions, *preview.paste]
-    return {"decide": decide, "notes": list(preview.notes)}, {"check": paths["page"]}
+        return {"decide": [one_line(error)], "notes": []}, {}, True
+    said = {"decide": [*preview.decisions, *preview.paste], "notes": list(preview.notes)}
+    return said, {"check": paths["page"]}, preview.refused
 
 
 def _check_numbers(budget: float, total: float | None) -> None:
@@ -187,13 +187,14 @@ def _say_made(
 
     (row,) = book.show(made.population)
     where = book.database.place.removeprefix("ledger ")
-    found, pages = _checked(made, ledger)
+    found, pages, refused = _checked(made, ledger)
     if output.json:
         print_json({"config": config, "ledger": where, "account": row, **found, **pages})
         return
     print_line(config if output.quiet else f"config   {config}")
     more = ["--ledger", ledger] if ledger else []
-    commands = [shlex.join(["covdp", x, "--config", str(config), *more]) for x in NEXT]
+    names = MENDING if refused else NEXT
+    commands = [shlex.join(["covdp", x, "--config", str(config), *more]) for x in names]
     left = equation(row.left, 6, left=True) if row.left else "nothing"
     opening = "stream   a class has its first mean at {:,} {}s"
     for line in (
@@ -202,6 +203,7 @@ def _say_made(
         *([opening.format(made.nights.first_mean, made.unit)] if made.nights else ()),
         *(f"check    {page}" for page in pages.values()),
         *(f"{'' if place else 'decide':8} {text}" for place, text in enumerate(found["decide"])),
+        *(["refused  covdp release, until this is mended"] if refused else ()),
         *(f"note     {text}" for text in found["notes"]),
         *(f"next     {command}" for command in commands),
     ):

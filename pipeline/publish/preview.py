@@ -41,6 +41,8 @@ QUANTILES = (0.01, 0.5, 0.99)
 """Quantiles of gray levels that are stated."""
 NO_USE = "Prediction: no mean of this release is usable (upper end of the error range)"
 """Decision where a release may be useless, and public numbers do not refuse it."""
+REFUSED = "be refused, until what is “to decide or mend” is done"
+"""Effect of a release that account, declaration, files or public numbers refuse."""
 
 
 ENTRANTS = Registry[Callable[[Ledger, Sequence[bytes]], Iterable[tuple[PaidStream, int]]]](
@@ -160,6 +162,12 @@ class Preview:
         useless = [NO_USE] * self.useless
         found = [*filter(None, files), *error, *self.found.warnings, *self.found.layout, *empty]
         return (*found, *self.charged, *self.refusals, *useless)
+
+    @property
+    def refused(self) -> bool:
+        """True if a release would be refused as long as nothing is mended."""
+        found = self.found
+        return bool(self.refusals or found.faults or found.error is not None)
 
     @property
     def notes(self) -> tuple[str, ...]:

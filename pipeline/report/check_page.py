@@ -188,14 +188,14 @@ def counts(preview: Preview) -> list[dict[str, Any]]:
 
 
 def account(preview: Preview) -> dict[str, str]:
-    """Return what a release would do, and what its account has.
+    """Return the effect of a release, and what its account has.
 
     Parameters
     ----------
     preview : Preview
         Result of a check.
     """
-    lines = {"A release would": preview.would, "Account": preview.account}
+    lines = {"Release": f"It would {preview.would}.", "Account": preview.account}
     return {label: text for label, text in lines.items() if text}
 
 

@@ -72,7 +72,9 @@ def test_start_makes_all_that_a_release_needs(
     assert start(*ANSWERS) == 0
     said = capsys.readouterr().out
     assert "ward-7: μ = 2 left of μ = 2" in said
-    assert "covdp release --config ward-7.toml" in said
+    assert "refused  covdp release, until this is mended\n" in said
+    assert "covdp check --config ward-7.toml" in said
+    assert "covdp release --config" not in said
     config = tomllib.loads(Path("ward-7.toml").read_text())
     assert list(config) == ["name", "population", "dataset", "data_root", "budget"]
     assert (config["dataset"], config["data_root"]) == ("ward-card.toml", str(ward / "images"))
@@ -80,6 +82,25 @@ def test_start_makes_all_that_a_release_needs(
     (document,) = (ward / "covdp-output/ward-7/release").glob("*.json")
     assert str(ward) not in document.read_text()
     assert "charged μ = 0.5" in capsys.readouterr().out
+
+
+def test_start_names_a_release_next_only_where_it_is_paid(
+    ward: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Enough budget: the release that is named runs. Images of another account: none is named."""
+    assert start("--population", "ward-7", "--total", "90", "--budget", "30") == 0
+    command = "covdp release --config ward-7.toml"
+    assert f"next     {command}\n" in capsys.readouterr().out
+    assert main(command.split()[1:]) == 0
+    assert start("--population", "ward-8", "--total", "90", "--budget", "30") == 0
+    said = capsys.readouterr().out
+    assert "set population = 'ward-7', or name the card" in said.replace("\n", " ")
+    assert "refused  covdp release, until this is mended" in said
+    assert "next     covdp release" not in said
+    with pytest.raises(SystemExit):
+        main(["check", "--config", "ward-8.toml"])
+    assert " a release would be refused, until what is “to decide" in capsys.readouterr().out
+    assert main(["release", "--config", "ward-8.toml"]) == 2
 
 
 def test_start_writes_a_config_that_runs_for_colour_images(

@@ -130,8 +130,8 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     ]
     lines = say_each("usable", found=rows, unit="image", definition="gdp", budget=0.5)
     assert lines == (
-        "Predicted error: 10 % of a usual difference (a change of contrast by 25 %), which suffices "
-        "for comparisons and classifiers: ill.",
+        "Predicted error: 10 % of a usual difference (a change of contrast by 25 %), which "
+        "suffices for comparisons and classifiers: ill.",
         "Not usable: normal.",
         "With 30 images the predicted error is 120 % of a usual difference between classes.",
         "For any use of normal about 190 images a class, or μ = 3.2, are needed.",

@@ -134,9 +134,9 @@ def methods_of_site(index: Index) -> Methods:
 def entry_of(name: str, runs: Sequence[FinishedRun], folder: str) -> Drawn:
     """Return the entry of the index on the runs of one experiment.
 
-    ``words`` are the verdicts on the statements in each run that counts for them, ``marks`` their
-    marks, and ``mark`` is the worst; ``apart`` are the marks of stand-ins, which do not count;
-    ``missing`` are datasets, each with the command that gets it.
+    ``words`` are the verdicts on the statements in all runs, ``marks`` the marks of those in runs
+    that count for them, and ``mark`` is the worst; ``apart`` are the marks of stand-ins, which do
+    not count; ``missing`` are datasets, each with the command that gets it.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def entry_of(name: str, runs: Sequence[FinishedRun], folder: str) -> Drawn:
     gone = [run.record for run in runs if run.record.status != "ok"]
     mark_of = load_pages()["reproduction"]["marks"]
     own = [run for run in runs if counts(run)]
-    words = [item.word for run in own for item in judged[run.id]]
+    marks = [mark_of[item.word] for run in own for item in judged[run.id]]
     rest = [item.word for run in runs if run not in own for item in judged[run.id]]
     return {
         "id": name,
@@ -167,15 +167,15 @@ def entry_of(name: str, runs: Sequence[FinishedRun], folder: str) -> Drawn:
         "paper": paper.strip("“ "),
         "where": ", ".join(filter(None, (name, figures.strip(", ")))),
         "own": not paper,
-        "words": words,
-        "marks": [mark_of[word] for word in words],
+        "words": [item.word for items in judged.values() for item in items],
+        "marks": marks,
         "apart": [mark_of[word] for word in rest],
         "notes": [items[0].text for items in notes.values() if not says and not items[0].warning],
         "warnings": list(dict.fromkeys(shown)),
         "runs": [(run, _where(run) or run.record.dataset.name) for run in runs],
         "statements": stated,
         "missing": [(record.dataset.title, record.command) for record in gone],
-        "mark": _worst({mark_of[word] for word in words}, warned=bool(shown)),
+        "mark": _worst(set(marks), warned=bool(shown)),
     }
 
 

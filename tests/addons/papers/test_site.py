@@ -125,6 +125,26 @@ def test_index_tells_every_statement_apart(site: Path) -> None:
     }
 
 
+def _rows(index: str, word: str) -> str:
+    """Return the rows of an index that have a verdict, put together."""
+    rows = re.findall(r'<p class="verdict \w+">(.*?)</p>', index, re.DOTALL)
+    return "".join(row for row in rows if f">{word}</" in row)
+
+
+def test_the_tally_counts_what_rows_count(tmp_path: Path) -> None:
+    """Of a stand-in that is not at hand as well: the rows sum to the number at the top."""
+    said = [claim("the wrapped one errs less", OURS, SERIES[2])]
+    for name, dataset, beyond in (("first", "a", 0), ("first", "gone", 1), ("own", "a", 0)):
+        record = write_sample(tmp_path, experiment=name, dataset=dataset, images=False)
+        config = {"claims": said, "beyond": bool(beyond), "paper": PAPER_NAME}
+        away = {"status": "data not available"} if beyond else {}
+        change(tmp_path, record.run, config=config, **away)
+    index = build_report(tmp_path).read_text(encoding="utf-8")
+    (tally,) = re.findall(r"<dt>Data not at hand .*?>(\d+)<", index)
+    rows = re.findall(r">(\d+) dataset", _rows(index, "Data not at hand"))
+    assert int(tally) == sum(map(int, rows)) == 1
+
+
 def test_stand_ins_count_for_no_paper(tmp_path: Path) -> None:
     """Runs on data, or in a setting, that are not the paper's are counted apart; ours count."""
     said = [claim("the wrapped one errs less", OURS, SERIES[2])]
@@ -147,7 +167,7 @@ def test_stand_ins_count_for_no_paper(tmp_path: Path) -> None:
     ):
         assert lead in words
     (tally,) = re.findall(r"<dt>Agrees .*?>(\d+)<", index)
-    assert tally == "2"  # the paper's and ours
+    assert int(tally) == len(re.findall(r">PneumoniaMNIST[^<]*</a>", _rows(index, "Agrees"))) == 3
     page = text_of((tmp_path / "report-pages" / "first.html").read_text(encoding="utf-8"))
     assert "This setting is not the paper's: nothing here counts for it or against it." in page
 

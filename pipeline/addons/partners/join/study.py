@@ -105,11 +105,12 @@ class Study(Record):
             Settings of the release.
         """
         words = {"all": ", ".join(self.hospitals), "m": len(self.hospitals), "t": self.colluders}
-        hidden, example = len(self.hospitals) - self.colluders, ""
+        hidden, weaker = len(self.hospitals) - self.colluders, ""
         if hidden > 1:  # one more shows its noise, and others are left
             more = scaled(settings.promise, Fraction(hidden, hidden - 1), round_up)
-            example = f": {more} for k = {self.colluders + 1}"
-        words |= {"hidden": hidden, "example": example, "settings": settings}
+            facts = {"hidden": hidden, "next": self.colluders + 1, "more": more}
+            weaker = PROMISES["weaker"]["text"].format(settings=settings, **words, **facts)
+        words |= {"weaker": weaker, "settings": settings}
         one_key = len({*self.fingerprints.values()}) == 1
         parts = ["all", *["two"] * (len(self.hospitals) == 2), *["simulated"] * one_key]
         texts = {title: text for part in parts for title, text in PROMISES[part].items()}

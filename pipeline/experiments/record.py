@@ -9,6 +9,7 @@ with the reason why they have none.
 """
 
 import shlex
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -129,7 +130,10 @@ def statement(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[s
         Number of privacy units of each class, by its name.
     """
     promises = guarantees(config, n_by_class)
-    text = "; ".join(f"{name}: {promise}" for name, promise in promises.items())
+    alike = defaultdict[str, list[str]](list)
+    for name, promise in promises.items():
+        alike[promise].append(f"“{name}”")
+    text = "; ".join(f"{', '.join(names)}: {promise}" for promise, names in alike.items())
     certified = [series for series in config.mechanisms if not uncertified(config, series)]
     if not certified:
         return {"Guarantee": f"none is certified. {text}"}
@@ -143,7 +147,7 @@ def statement(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[s
     }
     rules = dict.fromkeys(item[GROUP_TITLE] for item in statements)
     pairs[GROUP_TITLE.replace("image", several)] = " — or ".join(rules)
-    return pairs | {"Guarantee": f"one draw at the largest budget. {text}"}
+    return pairs | {"Guarantee": f"of one draw at the largest budget, by series. {text}"}
 
 
 def unit(config: ExperimentConfig) -> str:
@@ -184,8 +188,8 @@ def _of(budget: Budget, config: ExperimentConfig, n_by_class: Mapping[str, int])
         n_by_class=n_by_class,
         unit=word,
         classes_per_person=classes,
-        composition=f"{classes_rule(word, classes)}; every repetition and every series is one more "
-        f"draw from the same {word}s, and their budgets add up",
+        composition=f"{classes_rule(word, classes)}. Every repetition of every series is one more "
+        f"draw from the same {word}s, and the budgets of all draws add up",
     )
 
 

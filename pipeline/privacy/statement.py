@@ -128,7 +128,7 @@ def success(budget: Budget) -> str:
 
 
 def best_test(budget: Budget, hardened: bool) -> str:
-    """Return `success` of what hardened noise is certified for, of floats what holds on paper.
+    """Return `success` of what hardened noise is certified for, of floats that of ideal noise.
 
     Parameters
     ----------

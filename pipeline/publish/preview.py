@@ -152,9 +152,10 @@ class Preview:
             f"{_many(odd, 'file')} {'differs' if odd == 1 else 'differ'} from nearly all others"
             * bool(odd),
         )
+        persons = "" if self.persons is None else "of persons of earlier classes, "
         empty = [
-            f"class {row.name!r} counts no image: its {many:,} are of persons of earlier classes, "
-            "of other splits, or cannot be used"
+            f"class {row.name!r} counts no image: its {many:,} are {persons}of other splits, or "
+            "cannot be used"
             for row, many in zip(self.classes, self.found.class_sizes, strict=False)
             if many and not row.images
         ]

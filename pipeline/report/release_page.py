@@ -140,8 +140,8 @@ def protected_by(documents: Mapping[str, Document], *, local: bool = False) -> s
     settings = [document.settings for document in documents.values()]
     words = list[str]()
     if all(protects(one.promise, one.is_safe) for one in settings):
-        on_paper = not all(one.is_safe for one in settings)
-        words.append(say("protected", several=settings, on_paper=on_paper, local=local))
+        in_theory = not all(one.is_safe for one in settings)
+        words.append(say("protected", several=settings, in_theory=in_theory, local=local))
     made = [name for name, document in documents.items() if document.is_simulated]
     if made:
         some = made if len(made) < len(documents) else ()
@@ -182,8 +182,8 @@ def promised(document: Document) -> dict[str, Any]:
     ]
     certified = rhos and len(rhos) == len(document.classes)
     rho = repeat(ZCDP(max(rhos)), settings.classes_per_person or 1).rho if certified else None
-    on_paper = "" if is_safe else ", on paper only"
-    noise = ", if all noise was hardened" if is_safe else on_paper
+    in_theory = "" if is_safe else ", in theory only"
+    noise = ", if all noise was hardened" if is_safe else in_theory
     count = account.images_per_person
     if count != (None if settings.unit == "person" else 1):
         many = "all images" if count is None else f"{count:,} image{'s' * (count != 1)}"
@@ -197,7 +197,7 @@ def promised(document: Document) -> dict[str, Any]:
         "together": together,
         "promise": f"{letter(settings.definition)} = {promise}",
         "is_night": document.page == "night",
-        "on_paper": on_paper,
+        "in_theory": in_theory,
         "noise": noise,
         "fingerprint": _fingerprint(document),
     }

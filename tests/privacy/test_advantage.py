@@ -137,7 +137,7 @@ def test_labels_bound_no_test():
 
 
 def test_what_leads_is_what_noise_on_a_lattice_is_certified_for() -> None:
-    """Of 0.5-GDP 62.4 % and not 59.9; of zCDP the same as ever; of floats on paper."""
+    """Of 0.5-GDP 62.4 % and not 59.9; of zCDP the same as ever; of floats in theory."""
     assert certified(GDP(0.5)) == ZCDP(0.125)
     assert certified(ZCDP(0.3)) == ZCDP(0.3)
     assert (best_test(GDP(0.5), True), best_test(GDP(0.5), False)) == ("62.4", "59.9")
@@ -160,7 +160,7 @@ def test_two_figures_of_one_budget_are_both_explained(hardened: bool) -> None:
     text = said["In plain words"]
     assert 0 < text.index(f"at most {shown} % of cases") < text.index(f" {other} % at ")
     assert "zCDP with ρ = μ²/2" in text
-    assert ("on paper, for noise of real numbers" in text) != hardened
+    assert ("figure is for noise of real numbers" in text) != hardened
     assert "μ" not in privacy_statement(ZCDP(2.0), n_by_class={"well": 9})["In plain words"]
 
 
@@ -186,7 +186,7 @@ def test_a_statement_begins_with_what_is_exact_and_not_protected() -> None:
             )
             label, text = next(iter(said.items()))
             assert label == "Exact, not protected"
-            assert text.startswith(f"how many {unit}s each class has")
+            assert text.startswith(f"the number of {unit}s of each class")
             assert ("on each night, by class and date" in text) == so_far
             assert f"one patient {when} may learn" in text
             known = said["Assumed to be known, not protected"]

@@ -329,8 +329,8 @@ def test_statement_follows_its_arguments():
     assert gaps.startswith("floating point")
     assert "floating point" not in fewer
     assert f"at most {success(ZCDP(0.5))} % of cases" in hard["In plain words"]
-    assert "on paper" in soft["In plain words"]
-    assert "on paper" not in hard["In plain words"]
+    assert "figure is for noise of real numbers" in soft["In plain words"]
+    assert "figure is for noise of real numbers" not in hard["In plain words"]
     for budget in [PureDP(1.0), ApproxDP(1.0, 1e-7), GDP(1.0), RDP(2.0, 0.5), ZCDP(1.0)]:
         items = privacy_statement(budget, n_by_class={"a": 9})
         assert success(budget) in items["In plain words"]

@@ -72,7 +72,7 @@ def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budge
     """The figure of the release, in the page and in the statement, is the bound of its cost.
 
     Of certified noise that is what its ρ allows, with the figure of ideal noise beside it; noise in
-    floats says that all is on paper, and is not called exact.
+    floats says that all is in theory, and is not called exact.
     """
     content, _ = released(ward, "smallest_class = 1\n" + lines, type(cost)(9.0))
     document = json.loads(content)
@@ -83,11 +83,11 @@ def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budge
     assert text.startswith("nightly, ")  # of several releases of a population each has its name
     assert "Every number on this page" not in text
     assert "names and number of the classes, images of each class" in text
-    assert "float" in lines or "on paper" not in text
+    assert "float" in lines or "in theory" not in text
     assert ("Not safe to publish: the noise was drawn in doubles." in text) == ("float" in lines)
     if "float" in lines:
-        assert "on paper, for noise of real numbers" in text
-        assert "this noise was floats" in text
+        assert "This figure is for noise of real numbers, and the noise was drawn in" in text
+        assert "This noise was drawn in doubles." in text
         assert "noise on a lattice, whose sampler" not in text
         assert "Certified for what was spent" not in text
     elif isinstance(cost, GDP):

@@ -611,7 +611,7 @@ def test_release_in_floats_is_marked_unsafe_at_the_top(tmp_path: Path) -> None:
     assert bar.removeprefix("\nSkip to the content").strip().startswith(warning)
     assert body.strip().startswith(warning)
     assert "doubles" in body
-    assert "on paper only" in body
+    assert "in theory only" in body
     assert "The figures are certified" not in body
     assert claim not in body
     assert 'class="lead warning"' in pages["float"]

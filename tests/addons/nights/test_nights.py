@@ -267,11 +267,11 @@ def test_sigma_of_every_night_is_that_of_the_coefficients(ward: Ward) -> None:
 
 
 def test_a_night_in_floats_says_so(ward: Ward) -> None:
-    """Its promises hold on paper, and nothing is certified."""
+    """Its promises hold in theory, and nothing is certified."""
     ward.write(config=CONFIG + 'noise = "float"\n')
     ward.put(well=5, ill=5)
     document = ward.night(1)
-    assert any("on paper, for noise of real numbers" in text for _, text in document["statement"])
+    assert any("figure is for noise of real numbers" in text for _, text in document["statement"])
     assert all(row["rho"] is None and row["point"] for row in document["classes"])
 
 

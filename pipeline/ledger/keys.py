@@ -4,14 +4,15 @@ It is Ed25519, derived from the ledger's secret key, so every ledger has one fro
 it is lost and restored with its ledger. Its public half goes to whoever checks documents; they
 compare its fingerprint by telephone.
 
-**What is signed** of a document is all of it but the value of the signature itself, in a form that
-anybody can make again, whatever became of blanks and of the order of fields::
+**What is signed** of a document is all of it but the value of the signature itself::
 
     value = bytes.fromhex(document["signature"].pop("value"))
     text = b"covdp document " + json.dumps(document, sort_keys=True).encode()
     Ed25519PublicKey.from_public_bytes(bytes.fromhex(…["public_key"])).verify(value, text)
 
 So the key and the date are signed, too, and nothing that the key signs elsewhere is a document.
+One document has one set of bytes, those of `signed`: `covdp verify` refuses the same values in
+another order, with other blanks, a byte-order mark or capital digits.
 """
 
 import hashlib

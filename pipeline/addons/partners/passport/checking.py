@@ -7,14 +7,10 @@ from pydantic import ValidationError
 
 from covdp.addons.partners.foreign import DOCUMENT_BYTES
 from covdp.addons.partners.passport.rules import document_rules
-from covdp.addons.partners.passport.verify import verify
-from covdp.errors import OutputError, one_line
+from covdp.addons.partners.passport.verify import UnverifiedError, verify
+from covdp.errors import OutputError
 from covdp.files import read_regular
 from covdp.schema import Document, first_fault, model_of
-
-
-class UnverifiedError(Exception):
-    """Fault of a document, in one line."""
 
 
 def verified(path: Path, key: Path | None) -> tuple[str, dict[str, float], str, bytes, Document]:
@@ -36,15 +32,13 @@ def verified(path: Path, key: Path | None) -> tuple[str, dict[str, float], str, 
     """
     try:
         content, *keys = (read_regular(file, DOCUMENT_BYTES) for file in (path, key) if file)
-        verdict, radii, law = verify(content, keys[0] if keys else None, document_rules())
-        values = json.loads(content)
-        document = model_of(values).model_validate(values)
     except OSError as error:
         way = "give OUT/release/*.json, and as key what `covdp ledger key` printed"
         raise OutputError(f"cannot read {error.filename} ({error.strerror}); {way}") from error
-    except ValidationError as error:
-        raise UnverifiedError(f"{path}: {first_fault(error)}") from error
-    except Exception as error:
-        reason = one_line(error) or "signature of other bytes"
-        raise UnverifiedError(f"{path}: {reason}") from error
-    return verdict, radii, law, content, document
+    try:
+        verdict, radii, law = verify(content, keys[0] if keys else None, document_rules())
+        values = json.loads(content)
+        return verdict, radii, law, content, model_of(values).model_validate(values)
+    except (UnverifiedError, ValidationError) as error:
+        fault = first_fault(error) if isinstance(error, ValidationError) else error
+        raise UnverifiedError(f"{path}: {fault}") from error

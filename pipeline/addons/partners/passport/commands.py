@@ -81,13 +81,13 @@ def verify(
 
     verdict, radii, law, *_ = _or_refuse(lambda: verified(release, key))
     classes = [{"name": name, "radius": radius} for name, radius in radii.items()]
-    lines = [f" {escape(name)}: {law}, 95 %: RMS half-axis {x:.6g}" for name, x in radii.items()]
+    lines = [f" {escape(name)}: {law} {x:.6g}" for name, x in radii.items()]
     output.answer({"verdict": verdict, "classes": classes}, verdict, *lines)
 
 
 def _or_refuse(work: Callable[[], Result]) -> Result:
     """Return what is made of a document; exit where something does not hold of it."""
-    from covdp.addons.partners.passport.checking import UnverifiedError
+    from covdp.addons.partners.passport.verify import UnverifiedError
 
     try:
         return work()

@@ -4,6 +4,8 @@ from functools import cache
 from typing import Any
 
 from covdp.arrays import LARGEST, UPPER
+from covdp.descriptors import DESCRIPTORS
+from covdp.geometry import MANIFOLDS
 from covdp.schema import json_schema
 
 Rules = dict[str, list[Any]]
@@ -17,8 +19,14 @@ JSON_TYPES |= {"null": "NoneType", "integer": "int", "number": "int float"}
 def document_rules() -> Rules:
     """Return the rules of every place in the document of a release, a night, a joint release."""
     schema, rules = json_schema(), Rules()
+    sides = {name: kind.k for name, kind in DESCRIPTORS.items()}
+    known = {"definition": ["gdp", "zcdp"], "noise": ["hardened", "float"], "descriptor": [*sides]}
+    known["manifold"] = [name for name in MANIFOLDS if name.startswith("spd-")]
     for place in ("release", "night", "joint"):
         _add(rules, place, schema["$defs"][f"{place.title()}Document"], schema["$defs"])
+        for name, words in known.items():
+            rules[f"{place}.settings.{name}"][0] = [f"={word}" for word in words]
+    rules["release.settings.descriptor"][3] = [*sides.values()]
     return rules
 
 

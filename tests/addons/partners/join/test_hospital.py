@@ -33,7 +33,8 @@ from covdp.addons.partners.join.hospital import (
 from covdp.addons.partners.join.schema import JointDocument
 from covdp.addons.partners.join.shares import JointError
 from covdp.addons.partners.join.study import Study, read_study
-from covdp.addons.partners.passport.checking import UnverifiedError, verified
+from covdp.addons.partners.passport.checking import verified
+from covdp.addons.partners.passport.verify import UnverifiedError
 from covdp.cli import main
 from covdp.errors import BudgetError, ConfigError, CovdpError, LedgerError
 from covdp.ledger import Ledger, confirm_restored, init_ledger, open_ledger

@@ -27,7 +27,7 @@ the data without noise: it belongs in experiments and never in a release.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -79,20 +79,20 @@ class DescriptorDomain:
     width: int
     eta: float
     manifold: str
-    k: int
-    dimension: int
-    radius: float
-    diameter: float
-    variances: tuple[float, ...]
-    trace: float
-    rounding: float
-    typical: tuple[float, ...] = ()
-    correlations: tuple[tuple[int, int, float], ...] = ()
+    k: int = field(repr=False)
+    dimension: int = field(repr=False)
+    radius: float = field(repr=False)
+    diameter: float = field(repr=False)
+    variances: tuple[float, ...] = field(repr=False)
+    trace: float = field(repr=False)
+    rounding: float = field(repr=False)
+    typical: tuple[float, ...] = field(default=(), repr=False)
+    correlations: tuple[tuple[int, int, float], ...] = field(default=(), repr=False)
     depth: int | None = None
     masked: bool = False
-    means: tuple[float, ...] = ()
-    typical_means: tuple[float, ...] = ()
-    formulas: tuple[str, str, str] = ("", "", "")
+    means: tuple[float, ...] = field(default=(), repr=False)
+    typical_means: tuple[float, ...] = field(default=(), repr=False)
+    formulas: tuple[str, str, str] = field(default=("", "", ""), repr=False)
 
     @property
     def images(self) -> dict[str, int]:

@@ -513,7 +513,7 @@ def _check_types(
     listed = isinstance(points, np.ndarray | list | tuple | Batches)
     drawing = isinstance(rng, np.random.Generator) or (callable(rng) and hasattr(rng, "rng"))
     spaced = isinstance(manifold, str) or hasattr(manifold, "point_shape")
-    whole = total is None or isinstance(total, Integral)
+    whole = total is None or (isinstance(total, Integral) and not isinstance(total, bool))
     bounding = hasattr(domain, "radius") and hasattr(domain, "manifold")
     for name, value, fits, way in (
         ("points", points, listed, "an array of records, as describe(images) makes one"),

@@ -167,7 +167,7 @@ class PrivateMean(_ArrayEstimator):
     Parameters
     ----------
     budget : Budget
-        Budget of one fit, such as ``covdp.GDP(0.5)``.
+        Budget of one fit, such as ``covdp.GDP(0.5)``; `covdp.privacy` has all kinds.
     manifold : str or Manifold
         Geometry, or its name in `covdp.MANIFOLDS`.
     domain : Domain
@@ -217,9 +217,9 @@ class PrivateMean(_ArrayEstimator):
 
     def __init__(
         self,
-        budget: Budget,
-        manifold: str | Manifold = "spd-log-euclidean",
-        domain: Domain | None = None,
+        budget: "Budget",
+        manifold: "str | Manifold" = "spd-log-euclidean",
+        domain: "Domain | None" = None,
         *,
         total: int | None = None,
         random_state: Any = None,

@@ -211,7 +211,7 @@ def coordinate_names(manifold: Manifold, features: Sequence[str]) -> list[str]:
 
 
 def facts_of(committed: CommittedDocument) -> dict[str, Any]:
-    """Return settings and statement of a document, by keys in BIDS's manner.
+    """Return settings, account and statement of a document, by keys in BIDS's manner.
 
     Parameters
     ----------
@@ -227,13 +227,15 @@ def facts_of(committed: CommittedDocument) -> dict[str, Any]:
     facts["Coordinates"] = getattr(manifold, "coordinates_in_words", "an orthonormal frame")
     if joint := getattr(document, "joint", None):
         facts["Hospitals"] = [name for name, _ in joint.hospitals]
-    return facts | {"Progress": document.progress, "PrivacyStatement": dict(document.statement)}
+    facts |= {"Progress": document.progress, "PrivacyStatement": dict(document.statement)}
+    return facts | {"Account": document.account and as_json(document.account)}
 
 
 def _about(facts: Mapping[str, Any]) -> ExportTable:
     """Return what tables are of, and the meaning of their columns."""
-    texts = {f"PrivacyStatement.{title}": x for title, x in facts["PrivacyStatement"].items()}
-    told = {**facts, **texts, **TERM_COLUMNS, **MATRICES}
+    nested = [(key, x if isinstance(x, dict) else {"": x}) for key, x in facts.items()]
+    told = {f"{key}.{x}" if x else key: y for key, part in nested for x, y in part.items()}
+    told |= {**TERM_COLUMNS, **MATRICES}
     rows = [[key, x if isinstance(x, str) else json.dumps(x)] for key, x in told.items()]
     return ExportTable("about", {"fact": "name", "value": "text, or JSON"}, rows)
 

@@ -3,6 +3,7 @@
 Noise is seeded where a test rests on a draw, but for the hardened one of releases.
 """
 
+import inspect
 import pickle
 import pydoc
 import subprocess
@@ -426,6 +427,7 @@ def test_without_a_random_state_noise_is_that_of_releases() -> None:
         ({"domain": 3.0}, None, "domain must be a bound"),
         ({"manifold": "spd"}, None, "unknown manifold 'spd'"),
         ({"total": 0}, None, "1 or more"),
+        ({"total": True}, None, "total must be a whole number or left out; found True"),
         ({}, -np.ones((5, 3, 3)), "positive definite"),
         ({}, np.ones((5, 3)), "matrices must have shape"),
     ],
@@ -452,6 +454,10 @@ def test_a_pipeline_is_pickled_and_shown() -> None:
     assert "CovarianceDescriptors" in shown
     assert "grid9" in shown
     assert "GDP(mu=1.0)" in repr(private(1.0))
+    assert len(repr(private(1.0)).splitlines()) < 12
+    signature = str(inspect.signature(PrivateMean))
+    assert "budget: 'Budget'" in signature
+    assert "covdp." not in signature
 
 
 def test_a_missing_extra_is_named() -> None:

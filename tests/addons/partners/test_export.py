@@ -394,6 +394,9 @@ def test_tables_say_what_they_are_of(release: Path, nights: list[Path], tmp_path
         values = json.loads(path.read_bytes())
         texts = {f"PrivacyStatement.{title}": text for title, text in values["statement"]}
         assert texts.items() <= told.items()
+        assert "PrivacyStatement" not in told
+        for key, value in (values["account"] or {}).items():
+            assert json.loads(told[f"Account.{key}"].replace("gdp", '"gdp"')) == value
         assert told["Definition"] == values["settings"]["definition"]
         assert told["RunKey"] == values["settings"]["run_key"]
         assert float(told["Budget"]) == values["settings"]["budget"]

@@ -294,12 +294,5 @@ class PrivateMean(_ArrayEstimator):
         if self.random_state is not None:
             seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
             source = np.random.default_rng([*seed, zlib.crc32(X.tobytes())])
-        release, _ = private_mean(
-            X,
-            self.budget,
-            domain=self.domain,
-            manifold=self.manifold,
-            rng=source,
-            total=self.total,
-        )
-        return release
+        known: Any = {"domain": self.domain, "manifold": self.manifold, "total": self.total}
+        return private_mean(X, self.budget, rng=source, **known)[0]

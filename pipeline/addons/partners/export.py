@@ -13,6 +13,7 @@ import csv
 import io
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from string import digits
@@ -37,31 +38,11 @@ PERCENT = f"{100 * BAND_LEVEL:g}"
 """Confidence of the intervals, as it stands in heads."""
 NUDGE = 1e-4
 """Length of a step along a coordinate that shows which entry of a matrix it moves."""
-TERM_COLUMNS = {
-    "class": "class of the images",
-    "n": "images or persons of the class; only with noise it may be below 0",
-    "n_sd": "standard deviation of the noise of n; 0 if n is exact",
-    "term": "feature of the mean descriptor, in words",
-    "value": "value of the private mean",
-    f"lower_{PERCENT}": f"lower end of the interval of noise, of {PERCENT} % confidence, to first "
-    "order; of contrast and ratios on a scale of logarithms, of correlations of Fisher's z",
-    f"upper_{PERCENT}": "upper end of it",
-    f"lower_{PERCENT}_clipping": "the same, lower by the most that clipping of rare images does",
-    f"upper_{PERCENT}_clipping": "the same, higher by that",
-    "unit": "unit of the values; none of ratios and correlations",
-    "formula": "value from standard deviations, correlations and means of features, in the mean",
-    "page_value": "value as the page of the release shows it",
-    "page_interval": "interval as the page shows it, or the reason why there is none",
-    "page_direction": "direction that the interval decides",
-    "page_clipping": "interval with clipping as the page shows it",
-}
+_MEANT = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+_MEANINGS = tomllib.loads(_MEANT.replace("{level}", PERCENT))
+TERM_COLUMNS: dict[str, str] = _MEANINGS["terms"]
 """Columns of the terms, and their meaning."""
-MATRICES = {
-    "mean": "private mean descriptor",
-    "last": "private mean descriptor of the last nights, as many as the number says",
-    "noise": "covariance of the noise of the mean, in the coordinates named under Coordinates",
-    "spread": "covariance of single records, in the coordinates named under Coordinates",
-}
+MATRICES: dict[str, str] = _MEANINGS["matrices"]
 """Matrices of a class, and their meaning."""
 
 

@@ -40,5 +40,5 @@ def verified(path: Path, key: Path | None) -> tuple[str, dict[str, float], str, 
         values = json.loads(content)
         return verdict, radii, law, content, model_of(values).model_validate(values)
     except (UnverifiedError, ValidationError) as error:
-        fault = first_fault(error) if isinstance(error, ValidationError) else error
+        fault = first_fault(error) if isinstance(error, ValidationError) else str(error)
         raise UnverifiedError(f"{path}: {fault}") from error

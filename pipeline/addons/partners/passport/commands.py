@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.markup import escape
@@ -11,7 +11,6 @@ from rich.markup import escape
 from covdp.cli.options import PLAIN, Printing, Written
 from covdp.cli.streams import complain
 
-Result = TypeVar("Result")
 UNVERIFIED = 4
 """Exit code where something does not hold of a document."""
 
@@ -62,10 +61,12 @@ def verify(
 ) -> None:
     """Check a release or a night: form, signature, and each number that follows from others.
 
-    The command needs no ledger and no image. Without `--key` it cannot tell which ledger has signed
-    the document: ask the hospital for its key, and compare the fingerprint by telephone. The exit
-    code is 4 if the document has a fault, or the file of the key none. The script `verify.py` of a
-    passport prints the same.
+    The command needs no ledger and no image. Names, texts, dates and other fields that follow from
+    none are held by the signature alone. A field that no document has, and a signed document in
+    other bytes than its ledger wrote, are refused. Without `--key` it cannot tell which ledger has
+    signed the document: ask the hospital for its key, and compare the fingerprint by telephone. The
+    exit code is 4 if the document has a fault, or if the file of the key is not the one key that
+    signed. The script `verify.py` of a passport prints the same.
 
     ```
     covdp verify results/release/pneumonia-2026-11-23.json
@@ -85,7 +86,7 @@ def verify(
     output.answer({"verdict": verdict, "classes": classes}, verdict, *lines)
 
 
-def _or_refuse(work: Callable[[], Result]) -> Result:
+def _or_refuse(work: Callable[[], Any]) -> Any:
     """Return what is made of a document; exit where something does not hold of it."""
     from covdp.addons.partners.passport.verify import UnverifiedError
 

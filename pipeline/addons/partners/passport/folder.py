@@ -8,7 +8,6 @@ import hashlib
 import json
 import shlex
 import tomllib
-from collections.abc import Container
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -77,7 +76,7 @@ def write_passport(path: Path, key: Path | None, out: Path) -> dict[str, Path]:
             "another name"
         )
     with computed([path]):
-        facts = {**_facts(document, radii), "verdict": verdict, "radii": radii, "file": name}
+        facts = {**_facts(document), "verdict": verdict, "radii": radii, "file": name}
         facts |= {"size": len(content), "digest": hashlib.sha256(content).hexdigest()}
         texts = {"checker.html": draw("passport_checker.html.j2", **facts, word=shlex.quote(name))}
         plain = templates().overlay(autoescape=False, finalize=None)
@@ -90,19 +89,15 @@ def write_passport(path: Path, key: Path | None, out: Path) -> dict[str, Path]:
     return {"document": paths.pop(name), **paths}
 
 
-def _facts(document: Document, named: Container[str]) -> dict[str, Any]:
-    """Return what the document says and what follows from it, by the names of the templates.
-
-    `named` are the classes that have a mean.
-    """
+def _facts(document: Document) -> dict[str, Any]:
+    """Return what the document says and what follows from it, by the names of the templates."""
     settings, account, signature = document.settings, document.account, document.signature
     rows, promise, safe = document.classes, settings.promise, settings.is_safe
     sizes = {row.class_name: getattr(row, "n_so_far", row.n) or 0 for row in rows}
     total = (settings.total or 0) if settings.secret else sum(sizes.values())
     joint = document.joint.hospitals if isinstance(document, JointDocument) else ()
-    hospitals, means = [name for name, _ in joint], [row for row in rows if row.class_name in named]
-    scattered = (x for x in means if getattr(x, "observed", None) or getattr(x, "weighed", None))
-    scales = (usual_difference(x.manifold, len(x.point)) for x in means if x.point is not None)
+    hospitals = [name for name, _ in joint]
+    scales = (usual_difference(x.manifold, len(x.point)) for x in rows if x.point is not None)
     spent = account and account.spent and budget_from(account.definition, account.spent)
     return {
         **dict(document),
@@ -112,8 +107,6 @@ def _facts(document: Document, named: Container[str]) -> dict[str, Any]:
         "hospitals": hospitals,
         "simulated": document.is_simulated,
         "whose": listing(hospitals) or settings.population,
-        "scattered": [row.class_name for row in scattered],
-        "windows": sorted({part.nights for row in rows for part in getattr(row, "windows", ())}),
         "implied": equivalent(promise, None, total),
         "certified": convert(promise, ZCDP),
         "success": best_test(promise, safe),

@@ -9,7 +9,7 @@ from covdp.geometry import MANIFOLDS
 from covdp.schema import json_schema
 
 Rules = dict[str, list[Any]]
-"""Place in a document → names of types, least and largest value or length, required fields."""
+"""Place → types or ``=words``, least and largest size, fields it must have, or sides by word."""
 JSON_TYPES = {"object": "dict", "array": "list", "string": "str", "boolean": "bool"}
 JSON_TYPES |= {"null": "NoneType", "integer": "int", "number": "int float"}
 """Type of JSON → names of Python's."""

@@ -464,11 +464,11 @@ def test_both_verdicts_are_one_on_whatever_stands_in_a_document(
 def test_both_verdicts_are_one_on_changes_at_random(
     documents: dict[str, Path], drawn: dict[str, Path], run: Any, tmp_path: Path
 ) -> None:
-    """One field of any document is another, is gone or stands twice: 240 changes.
+    """One field of any document is another, is gone or stands twice: 240 changes, signed or not.
 
     Of a joint release it is a field of its own part.
     """
-    rng, refused = np.random.default_rng(240), 0
+    rng, refused, stranger = np.random.default_rng(240), 0, Ed25519PrivateKey.generate()
     names = ("secret", "public", "persons", "group", "joint", "public-night-2", "secret-night-3")
     for path in (*(documents[name] for name in names), *drawn.values()):
         values = json.loads(path.read_bytes())
@@ -481,10 +481,11 @@ def test_both_verdicts_are_one_on_changes_at_random(
         for shape in rng.choice(sorted(shapes), 27):
             where = shapes[shape][int(rng.integers(len(shapes[shape])))]
             other = put(values, where, changed_at_random(at(values, where), rng))
-            ours, theirs = both(run, dumped(other), tmp_path)
-            assert ours == theirs, (path, where, at(other, where))
-            refused += not ours
-    assert refused > 120
+            for content in (dumped(other), signed(stranger, dumped(other))):
+                ours, theirs = both(run, content, tmp_path)
+                assert ours == theirs, (path, where, at(other, where))
+                refused += not ours
+    assert refused > 240
 
 
 @pytest.mark.parametrize(

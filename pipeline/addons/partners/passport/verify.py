@@ -114,7 +114,7 @@ def verify(content: bytes, key: bytes | None = None, rules: Any = FORMS) -> tupl
     """Return the verdict, the size of each 95 % region and of what it is; raise for any fault."""
     try:
         d = json.loads(content.decode(), parse_constant=lambda x: _need(0, f"{x} is no number"),
-            object_pairs_hook=lambda p: _need(len(dict(p)) == len(p), "a field twice") or dict(p))
+        object_pairs_hook=lambda p: _need(len(dict(p)) == len(p), "a name stands twice") or dict(p))
         _check_form(d, next((x for x in ("joint", "night") if x in (d or ())), "release"), rules)
         its, j = dict(d.get("signature") or {}), d.get("joint")
         if its or _need(key is None, "it has no signature"):

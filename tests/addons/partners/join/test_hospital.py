@@ -60,6 +60,8 @@ from tests.tools.patience import until
 TURNS = 5 + 2 * len(STEP_NAMES) * len(CLASSES)
 """Turns of an attempt: hello, transcript, count, total, two a step, end."""
 
+SIMULATED = "consistent; signer unknown; not fit to leave: simulated"
+
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Ledger]:
@@ -131,8 +133,7 @@ def test_each_hospital_has_the_release(place: tuple[Path, Ledger]) -> None:
     assert [error.message for error in faults] == []
     own = serialised(read_document(paths["north"]))
     assert own == paths["north"].read_bytes()
-    verdict = verified(paths["south"], None)[0]
-    assert verdict == "consistent; signer unknown; not fit to leave: simulated"
+    assert verified(paths["south"], None)[0] == SIMULATED
     unsigned = {key: value for key, value in documents[1].items() if key != "signature"}
     forged = paths["south"].with_name("forged.json")
     for change in ({"noise": 1.1}, {"colluders": 0}):

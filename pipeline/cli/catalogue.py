@@ -53,7 +53,16 @@ def datasets(*, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
     output.answer([row._asdict() for row in rows], table)
 
 
-def card(folder: Path, /, *, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
+def card(
+    folder: Path,
+    /,
+    *,
+    data_root: Annotated[
+        DataRoot,
+        Parameter(help="Folder to which path in the card is relative [the folder above FOLDER]."),
+    ] = None,
+    output: Printing = PLAIN,
+) -> None:
     """Draft a card for a folder of images: PNG, JPEG, TIFF, DICOM, NIfTI, or a table of them.
 
     The card goes to standard output. If files cannot be used, the card leaves them out by a list,
@@ -70,8 +79,6 @@ def card(folder: Path, /, *, data_root: DataRoot = None, output: Printing = PLAI
     ----------
     folder
         The folder of the images, or a table of them (.csv, .parquet).
-    data_root
-        Folder in which it is, to which path in the card is relative [the folder above].
     """
     from covdp.datasets.draft import draft_card
 

@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from covdp.cli.options import PLAIN, DataRoot, LedgerAddress, Out, Printing
+from covdp.cli.options import PLAIN, ConfigRoot, LedgerAddress, Out, Printing
 from covdp.cli.output import new_table, numbers, print_line
 from covdp.errors import ConfigError, one_line, printable
 
@@ -41,7 +41,7 @@ def check(
     *,
     config: Path | None = None,
     dataset: str | None = None,
-    data_root: DataRoot = None,
+    data_root: ConfigRoot = None,
     out: Out = None,
     ledger: LedgerAddress = None,
     output: Printing = PLAIN,
@@ -68,7 +68,8 @@ def check(
     config
         The release in TOML, as for `covdp release`.
     dataset
-        In place of a config, a card of your own (a TOML file), or a name from `covdp datasets`.
+        In place of a config, a card of your own (a TOML file), or a name from `covdp datasets`. The
+        images of a card may be beside it.
     """
     from covdp.files import default_out
     from covdp.publish import load_release

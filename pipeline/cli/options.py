@@ -42,6 +42,12 @@ DataRoot = Annotated[
         help="Folder of the datasets [COVDP_DATA, else the user's cache].",
     ),
 ]
+ConfigRoot = Annotated[
+    DataRoot,
+    Parameter(
+        help="Folder of the images [that of the config, else COVDP_DATA, else the user's cache]."
+    ),
+]
 LedgerAddress = Annotated[
     str | None,
     Parameter("--ledger", help="Path or database URL of the ledger [COVDP_LEDGER, else your own]."),

@@ -29,7 +29,7 @@ from cyclopts import Parameter
 from rich.markup import escape
 from rich.table import Column, Table
 
-from covdp.cli.options import PLAIN, DataRoot, LedgerAddress, Out, Printing
+from covdp.cli.options import PLAIN, ConfigRoot, LedgerAddress, Out, Printing
 from covdp.cli.output import new_table, numbers, print_json
 from covdp.cli.streams import IN_WORDS, complain
 from covdp.errors import (
@@ -335,7 +335,7 @@ def release(
     *,
     config: Path,
     ledger: LedgerAddress = None,
-    data_root: DataRoot = None,
+    data_root: ConfigRoot = None,
     out: Out = None,
     run_key: str | None = None,
     store: str | None = None,
@@ -442,7 +442,7 @@ def serve(
     *,
     config: Path,
     out: Out = None,
-    data_root: DataRoot = None,
+    data_root: ConfigRoot = None,
     ledger: LedgerAddress = None,
     cron: str = "0 2 * * *",
     notify: str | None = None,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
+from cyclopts import Parameter
 from rich.markup import escape
 
 from covdp.cli.check import descriptor_of, look, root_beside
@@ -43,7 +44,13 @@ def start(
     budget: float | None = None,
     nights: int | None = None,
     out: Annotated[Path | None, Written(help="The config [POPULATION.toml].")] = None,
-    data_root: DataRoot = None,
+    data_root: Annotated[
+        DataRoot,
+        Parameter(
+            help="Folder of the images [that of the card if they are there, else COVDP_DATA, else "
+            "the user's cache]."
+        ),
+    ] = None,
     ledger: LedgerAddress = None,
     output: Printing = PLAIN,
 ) -> None:

@@ -319,8 +319,8 @@ def odd_files(summaries: FileSummaries) -> list[OddFile]:
         }
         for name in off if len(off) <= ODD_SHARE * len(widths) else ():
             low, high = ranges[name]
-            text = f"values {low:,.6g} to {high:,.6g}, where most files of {depth} have a range of"
-            reasons[name].append((f"{text} {usual_width:,.6g}", True))
+            middle = f"the median range of files of {depth} is {usual_width:,.6g}"
+            reasons[name].append((f"values {low:,.6g} to {high:,.6g}, where {middle}", True))
     return [
         OddFile(name, "; ".join(text for text, _ in found), all(curable for _, curable in found))
         for name, found in sorted(reasons.items())

@@ -112,7 +112,7 @@ def region_refusal(observed: NoisyMoments) -> Refusal:
         fact = f"{shown} times too wide"
         return Refusal(
             f"the noise is {fact} to bound the error of clipping; a region needs about "
-            f"{shown} times as many records, or a μ {shown} times as large",
+            f"{shown} times as many records",
             short=fact,
         )
     return Refusal()

@@ -183,7 +183,7 @@ def promised(document: Document) -> dict[str, Any]:
     certified = rhos and len(rhos) == len(document.classes)
     rho = repeat(ZCDP(max(rhos)), settings.classes_per_person or 1).rho if certified else None
     in_theory = "" if is_safe else ", in theory only"
-    noise = ", if all noise was hardened" if is_safe else in_theory
+    noise = ", if all noise was exact" if is_safe else in_theory
     count = account.images_per_person
     if count != (None if settings.unit == "person" else 1):
         many = "all images" if count is None else f"{count:,} image{'s' * (count != 1)}"
@@ -407,10 +407,7 @@ def needed_in_words(row: ClassEntry, judgement: Verdict, unit: str) -> str:
         return ""
     if judgement.uncounted:
         most = max(row.n + 2.0 * row.n_sd, 0.0)
-        return (
-            f"Not usable: too few to count, at most about {most:,.0f}. Count below its noise: the "
-            "mean stays where images are expected."
-        )
+        return f"Not usable: too few to count, at most about {most:,.0f}."
     return f"Not usable: about {two_digits(judgement.needed)} {unit}s are needed."
 
 

@@ -130,7 +130,7 @@ def test_what_clipping_may_do_is_stated_with_its_bound() -> None:
     (note,) = unbounded([class_of(row)])
     reason = (
         "for tissue: the noise is 2.5 times too wide to bound the error of clipping; "
-        "a region needs about 2.5 times as many records, or a μ 2.5 times as large."
+        "a region needs about 2.5 times as many records."
     )
     assert note == f"No region is available {reason} Its band is of noise alone."
     (useless,) = unbounded([class_of(row | {"predicted_error": 90.0})])

@@ -72,6 +72,7 @@ from covdp.ledger.state import State, replay
 from covdp.privacy.composition import for_group_as_written, repeat_as_written
 from covdp.privacy.definitions import ApproxDP, Budget, equation
 from covdp.privacy.profiles import epsilon_of
+from covdp.privacy.rounding import in_powers
 
 _KNOWN: dict[tuple[Database, bytes], tuple[Journal, State]] = {}
 """The journal of the ledger that was used last, as verified, and what it adds up to.
@@ -327,7 +328,7 @@ class Ledger:
             old = tx.state.accounts.get(population)
             level = (old.delta if old else DELTA) if delta is None else delta
             epsilon_of(budget, level)  # refuses what certifies nothing
-            line = f"{equation(budget)}, shown at δ = {level:g}"
+            line = f"{equation(budget)} (ε at δ = {in_powers(f'{level:g}')})"
             if old is None:
                 check_unlike(population, tx.state.accounts)
                 line = f"opened with {line}"
@@ -335,7 +336,7 @@ class Ledger:
                 check_change(old, budget)
                 if (budget, level) == (old.budget, old.delta):
                     return
-                before = f"{equation(old.budget)}, shown at δ = {old.delta:g}"
+                before = f"{equation(old.budget)} (ε at δ = {in_powers(f'{old.delta:g}')})"
                 line = f"changed from {before}, to {line}"
             event: Event = {"kind": "budget", "at": now(), "population": population, "text": line}
             tx.write({**event, "budget": budget_fields(budget), "delta": level})
@@ -422,7 +423,7 @@ class Ledger:
                 raise LedgerError(
                     f"run {run_key} of {population} was paid before, with other images or "
                     f"settings, and nothing was charged now; --again pays {equation(charged)} for "
-                    "a second release, or wait for tomorrow's run"
+                    "a second release"
                 )
             if not beside:
                 check_release_beside(tx.state, population, name, run_key, macs, charged)

@@ -433,9 +433,9 @@ def test_totals_change_only_as_allowed_and_leave_a_line(ledger: Ledger) -> None:
     assert (row.budget, row.left, row.delta) == (GDP(0.6), None, 1e-6)
     changes = [line for line in ledger.history("chest") if line.kind == "budget"]
     assert [line.text for line in changes] == [
-        "opened with μ = 1, shown at δ = 1e-05",
-        "changed from μ = 1, shown at δ = 1e-05, to μ = 2, shown at δ = 1e-06",
-        "changed from μ = 2, shown at δ = 1e-06, to μ = 0.6, shown at δ = 1e-06",
+        "opened with μ = 1 (ε at δ = 10⁻⁵)",
+        "changed from μ = 1 (ε at δ = 10⁻⁵), to μ = 2 (ε at δ = 10⁻⁶)",
+        "changed from μ = 2 (ε at δ = 10⁻⁶), to μ = 0.6 (ε at δ = 10⁻⁶)",
     ]
     assert ledger.history("other") == ()
 

@@ -304,7 +304,7 @@ def preview_release(
         refused.append(reason)
     if not made and (use := forecast.get("use")):
         (first, *more), *others = use
-        first = f"Without a config, at {equation(config.cost)}: {first}"
+        first = f"Without a config, {equation(config.cost)} is assumed. {first}"
         forecast["use"] = ((first, *more), *others)
     forecast["useless"] = made and not reason and forecast.get("useless", False)
     shown = replace(shown, refusals=tuple(refused), charged=tuple(charged), **forecast)

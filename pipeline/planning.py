@@ -807,7 +807,7 @@ def _predictions(
     """
     if not protects(config.promise, config.hardened):
         nobody = "At this budget nobody is protected"
-        yield (f"{nobody}: the best attack may succeed in 99 of 100 cases.",)
+        yield (f"{nobody}: an attack may succeed in 99 of 100 cases or more.",)
     groups = defaultdict[tuple[int, int], list[tuple[Verdict, Verdict]]](list)
     for upper, lower in ends:
         if upper.share is not None:

@@ -56,7 +56,7 @@ def check_worth(config: ReleaseConfig, sizes: Sequence[int]) -> None:
     factor = likely.factor ** (1 if config.definition == "gdp" else 2)  # error depends on n·μ
     evenly = f", about {even:,} a class," if classes > 1 else ""
     raise ConfigError(
-        f"prediction: no mean is usable: {most:,} {unit}s {where}{evenly} are too few at budget = "
-        f"{config.budget:g}; as `covdp plan` says, about {two_digits(likely.needed)} a class are "
-        f"needed, or budget = {two_digits(config.budget * factor)}; {OVERRULE}"
+        f"prediction: no mean is usable, as {most:,} {unit}s {where}{evenly} are too few at budget "
+        f"= {config.budget:g}; about {two_digits(likely.needed)} a class are needed, or budget = "
+        f"{two_digits(config.budget * factor)}; {OVERRULE}"
     )

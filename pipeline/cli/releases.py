@@ -143,7 +143,7 @@ def counted(config: "ReleaseConfig") -> tuple[dict[str, int], int | None]:
 
 def _uses(result: "Forecast", letter: str) -> Table:
     """Return the predicted use of the mean of each class, by budget."""
-    heads: list[Column | str] = [*numbers(f"budget {letter}", "best test, %")]
+    heads: list[Column | str] = [*numbers(f"budget {letter}", "best attack, %")]
     heads += numbers("releases" if result.horizon is None else "nights")
     heads += [Column(escape(f"usable at least for: {_of(row, result)}")) for row in result.classes]
     rows = (
@@ -253,7 +253,7 @@ def _prices(result: "Forecast", letter: str) -> Table:
         f"budget {letter}",
         f"charged {letter}, once" if streamed else f"charged {letter}",
         f"ε (δ = {delta})",
-        "best test, %",
+        "best attack, %",
         "advantage",
         "nights" if streamed else "releases",
     )
@@ -269,13 +269,13 @@ def _prices(result: "Forecast", letter: str) -> Table:
         for price in result.prices
     )
     caption = (
-        f"best test: how often the best attacker is right who knows all other {result.unit}s and "
+        f"best attack: how often the best attacker is right who knows all other {result.unit}s and "
         "chooses between two candidates; a guess is right in 50 %"
     )
     if any(price.success != success(price.charge) for price in result.prices):
         caption += (
-            "; noise on a lattice is certified for zCDP with ρ = μ²/2; noise of real numbers, as "
-            "in experiments, has less at the same μ"
+            "; this is certified for noise on a lattice, by zCDP with ρ = μ²/2; noise of real "
+            "numbers, as in experiments, has a lower figure at the same μ"
         )
     texts = {"title": "What it costs", "caption": caption}
     return new_table(*heads, rows=rows, **texts, title_justify="left", caption_justify="left")

@@ -328,7 +328,7 @@ def test_persons_are_counted_in_their_classes(
     found = checked(capsys, "--dataset", "card.toml")
     assert [(x["n"], x["persons"]) for x in found["classes"]] == [(3, 2), (2, 2)]
     assert (found["persons"], found["images"]) == (3, 5)
-    assert found["use"].startswith("Without a config, at μ = 0.5:")
+    assert found["use"].startswith("Without a config, μ = 0.5 is assumed. ")
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     risky = {"budget": 9.0, "protects": False, "is_safe": False}
     assert say_each("usable", found=wide, unit="image", definition="gdp", **risky) == (
         "Not safe to publish: the noise was drawn in doubles.",
-        "At this budget nobody is protected: the best attack may succeed in 99 of 100 cases.",
+        "At this budget nobody is protected: an attack may succeed in 99 of 100 cases or more.",
         "Not usable: a and b.",
         "Too small for the noise: a and b; the largest count is 400 ± 2,944.",
     )

@@ -62,7 +62,7 @@ from covdp.schema import (
 )
 from covdp.store import Form, Place, StoredImages, fill, make_plan, temporary_store
 
-REFUSAL = "the refusal “not all images are as the card says”, which has no name and no number"
+REFUSAL = "the refusal “not all images are as the card says”, which names no image"
 EQUALITY = (
     "equality of images and of their classes: a repeated run key returns the stored result only if "
     "both are the same"

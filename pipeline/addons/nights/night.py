@@ -684,9 +684,9 @@ def _made_again(history: ClassHistory, points: Any, entered: NDArray[np.int64]) 
 
 
 DECODED = (
-    "decoding: an image whose file another version of a decoder reads with other pixels is another "
-    "image and enters again, so two records of it are then in the sums; a version that changes "
-    "public pictures ends the stream, and another change is not seen"
+    "decoding: if another version of a decoder reads other pixels from a file, its image enters "
+    "again and counts twice; a version that changes public pictures ends the stream, and another "
+    "change is not seen"
 )
 LOST = (
     "equality: where the private sums of earlier nights are lost, a refusal tells whether images, "
@@ -778,8 +778,7 @@ def _why_not(history: ClassHistory) -> str:
     plan, past = history.stream.plan, split_epochs(history.stream, history.nights)
     return (
         f"no mean yet: the {size_in_words(past.waiting, past.waiting_sd)} so far are held back "
-        f"until there are {plan.first_mean}, as a mean of fewer would be noise, and its price "
-        "could not be paid again"
+        f"until there are {plan.first_mean}, as a mean of fewer would be noise, and each pays once"
     )
 
 

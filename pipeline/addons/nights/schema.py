@@ -261,11 +261,9 @@ class StreamEntry(BaseModel):
             return Refusal()
         parts = sorted((part.observed for part in certainty.parts), key=lambda part: part.sigma)
         if (times := parts[0].sigma / NOISY) > 1.0:
-            look = f"it is a first look at {parts[0].n} records"
-            fact = f"{look}: its noise is {two_digits(times)} times too wide"
-            return Refusal(
-                f"{fact} to test anything, until the stream opens again with more", short=fact
-            )
+            first = f"the noise of its first {parts[0].n} records"
+            fact = f"{first} is {two_digits(times)} times too wide"
+            return Refusal(f"{fact} for a test; the stream opens again with more", short=fact)
         reasons = map(region_refusal, parts)
         return next(filter(None, reasons), Refusal("its document offers no region"))
 

@@ -138,7 +138,7 @@ class DocumentSet(NamedTuple):
             doubts.append(f"Drawn in Python, and paid by no ledger: {', '.join(unpaid)}.")
         if self.shared:
             doubts.append(
-                f"More than one of them is about the population {', '.join(self.shared)}. If the "
+                f"More than one release is about the population {', '.join(self.shared)}. If the "
                 "same people are in both, p-values are too large: real differences are found less "
                 "often."
             )

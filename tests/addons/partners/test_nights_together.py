@@ -98,7 +98,7 @@ def test_a_stream_beside_another_or_a_release(
         assert row["all"]["radius"] == found.all.radius
         assert row["heterogeneity"]["p_value"] == found.p_value
     for name in ("compare", "combine"):
-        assert "compose to 28.2843-GDP for an image" in text_of(tmp_path / f"{name}.html")
+        assert "An image in all releases has 28.2843-GDP." in text_of(tmp_path / f"{name}.html")
 
 
 def test_last_nights_are_compared_combined_and_matched(
@@ -172,14 +172,13 @@ def test_the_same_people_in_two_streams_are_warned_of(
     second.write_text(json.dumps(document))
     for command in ("compare", "combine"):
         assert run(command, north, second, "--out", tmp_path) == 0
-        assert capsys.readouterr().err.startswith("covdp: More than one of them is about the pop")
+        assert capsys.readouterr().err.startswith("covdp: More than one release is about the pop")
         text = text_of(tmp_path / f"{command}.html")
-        assert "More than one of them is about the population north." in text
-        assert "The promises compose to " in text
-        assert "compose to 28.2843-GDP for an image" in text
+        assert "More than one release is about the population north." in text
+        assert "An image in all releases has 28.2843-GDP." in text
 
 
-LOOK = "it is a first look at 1 records: its noise is "
+LOOK = "the noise of its first 1 records is "
 
 
 @pytest.mark.parametrize("other", ["north/night-4.json", "release.json"])
@@ -220,7 +219,7 @@ def test_first_looks_among_themselves(
     beside = "--dataset", local.folder / "ward.toml", "--data-root", local.folder
     assert run("match", early, *beside, "--out", out) == 2
     said = capsys.readouterr()
-    assert "until the stream opens again with more; n·μ of 500 is needed" in said.err
+    assert "the stream opens again with more; n·μ of 500 is needed" in said.err
     assert (said.out, said.err.count("\n")) == ("", 1)
     assert not out.exists()
     assert run("compare", early, other, "--out", out) == 0

@@ -71,7 +71,7 @@ def test_releases_of_one_population_are_warned_of(
     assert main([command, *paths, "--json"]) == 0
     told = capsys.readouterr()
     assert json.loads(told.out)["classes"]
-    assert told.err.startswith("covdp: More than one of them is about the population ward.")
+    assert told.err.startswith("covdp: More than one release is about the population ward.")
     assert len(told.err.strip().splitlines()) == 1
     assert main([command, *paths, "--quiet"]) == 0
     assert capsys.readouterr().err == ""

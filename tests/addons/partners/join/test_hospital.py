@@ -119,9 +119,8 @@ def test_each_hospital_has_the_release(place: tuple[Path, Ledger]) -> None:
     statement = dict(documents[0]["statement"])
     shown = statement["Hospitals that show their noise"]
     assert shown.endswith(
-        "where k hospitals show it, it is √(2/(3 − k)) times 1-GDP, as the noise of 2 was counted "
-        "on and that of 3 − k is left. For k = 2 that is 1.41422-GDP. Each hospital knows its own "
-        "noise"
+        "where k hospitals show it, it is √(2/(3 − k)) times 1-GDP, as only the noise of 3 − k "
+        "hospitals is left. For k = 2 that is 1.41422-GDP. Each hospital knows its own noise"
     )
     assert (
         "so the promises of these hospitals add up" in statement["One person in several hospitals"]

@@ -689,8 +689,8 @@ DECODED = (
     "change is not seen"
 )
 LOST = (
-    "equality: where the private sums of earlier nights are lost, a refusal tells whether images, "
-    "their classes and their persons are still the same"
+    "equality: once the private sums of earlier nights are lost, images, classes or persons that "
+    "are no longer the same are refused, and the refusal tells that"
 )
 ENTERED = (
     "copies: a copy of an image that was taken away does not enter, and a person who submits "

@@ -345,8 +345,8 @@ def release(
 ) -> None:
     """Release one private mean descriptor per class, and pay for it from the ledger.
 
-    Noise is drawn from an exact sampler, unless the config accepts floats in writing. Nothing that
-    was computed without noise leaves. The same command, with the same images, config and run key,
+    Noise is drawn from an exact sampler, unless the config accepts floats in writing. Only
+    noised and public values leave. The same command, with the same images, config and run key,
     gives the same release again and costs nothing.
 
     ```
@@ -368,9 +368,9 @@ def release(
         Place where descriptors are stored and found again, as `covdp describe` leaves them. If left
         out: a private folder, which is deleted after the release.
     again
-        Release, and pay, once more. Without it nothing is charged, and four kinds of release are
-        refused: a run whose images, settings or name have changed since it was paid; a release
-        beside a stream of the population; a stream beside another stream or releases; a stream that
+        Release, and pay, once more. Without it four kinds of release are refused, and not charged:
+        a run whose images, settings or name have changed since it was paid; a release beside a
+        stream of the population; a stream beside another stream or releases; a stream that
         goes on with another card.
     even_if_useless
         Release, and pay, although the number of images and the budget say that no mean will be

@@ -164,7 +164,7 @@ def _write_config(
 
     beside = card.resolve().parent == config.resolve().parent
     lines = [
-        "# a copy of this file is the same release",
+        "# a copy of this file is the same release, if it has the same run key (the day)",
         f"name = {to_toml(plain_name(config.stem), ConfigError)}",
         f"population = {to_toml(values['population'], ConfigError)}  # the account that pays",
         f"dataset = {to_toml(card.name if beside else str(card.resolve()), ConfigError)}",
@@ -178,9 +178,11 @@ def _write_config(
         with config.open("x", encoding="utf-8") as stream:
             stream.write("\n".join(lines) + "\n")
     except FileExistsError:
+        on = f", or go on with `covdp plan --config {config}`" * (
+            config.resolve() != card.resolve()
+        )
         raise ConfigError(
-            f"{config} is there already, and nothing was made; name another file with --out, or go "
-            f"on with `covdp plan --config {config}`"
+            f"{config} is there already, and nothing was made; name another file with --out{on}"
         ) from None
     except OSError as error:
         raise ConfigError(f"cannot write {config} ({error.strerror}); name it by --out") from error
@@ -210,7 +212,7 @@ def _say_made(
         *([opening.format(made.nights.first_mean, made.unit)] if made.nights else ()),
         *(f"check    {page}" for page in pages.values()),
         *(f"{'' if place else 'decide':8} {text}" for place, text in enumerate(found["decide"])),
-        *(["refused  covdp release, until this is mended"] if refused else ()),
+        *(["refused  covdp release, until this is decided or mended"] if refused else ()),
         *(f"note     {text}" for text in found["notes"]),
         *(f"next     {command}" for command in commands),
     ):

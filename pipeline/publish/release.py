@@ -63,10 +63,7 @@ from covdp.schema import (
 from covdp.store import Form, Place, StoredImages, fill, make_plan, temporary_store
 
 REFUSAL = "the refusal “not all images are as the card says”, which names no image"
-EQUALITY = (
-    "equality of images and of their classes: a repeated run key returns the stored result only if "
-    "both are the same"
-)
+EQUALITY = "equality: a repeated run key tells whether images and their classes are still the same"
 IMAGE_COPIES = "a copy of an image, which is a record of its own"
 PERSON_COPIES = "copies of images: each counts in the mean of its person"
 """Facts that may be seen from outside besides, as the statement says."""
@@ -241,7 +238,7 @@ def _charged(reservation: Reservation, public: PublicFacts) -> str:
         together = "" if classes == 1 else f"; {public.config.cost} for each of {classes} classes"
         return f"{cost}: it protects people, and all images of one are one record{together}"
     if images is None:
-        return f"{cost}, the price for persons with one image each, as images_per_person is not set"
+        return f"{cost}, for one image of each person, as images_per_person is not set"
     return f"{cost}: it protects people, so it pays for all images of one, at most {images}"
 
 

@@ -107,7 +107,7 @@ def sentences_of(terms: Sequence[Term], rows: "Sequence[ClassReadings]") -> Sequ
         ends=ends,
         doubt=_doubt(*(found[at][1] for at in (0, -1))) if len(ends) > 1 else "",
         decided=decided,
-        undecided=[f"{listing(x)} for {names}" for names, x in grouped(undecided).items()],
+        undecided=[f"for {names}, {', '.join(x)}" for names, x in grouped(undecided).items()],
         unbounded=[row.name for row in rows if row.name not in bounded],
     )
 

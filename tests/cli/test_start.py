@@ -72,7 +72,7 @@ def test_start_makes_all_that_a_release_needs(
     assert start(*ANSWERS) == 0
     said = capsys.readouterr().out
     assert "ward-7: μ = 2 left of μ = 2" in said
-    assert "refused  covdp release, until this is mended\n" in said
+    assert "refused  covdp release, until this is decided or mended\n" in said
     assert "covdp check --config ward-7.toml" in said
     assert "covdp release --config" not in said
     config = tomllib.loads(Path("ward-7.toml").read_text())
@@ -95,7 +95,7 @@ def test_start_names_a_release_next_only_where_it_is_paid(
     assert start("--population", "ward-8", "--total", "90", "--budget", "30") == 0
     said = capsys.readouterr().out
     assert "set population = 'ward-7', or name the card" in said.replace("\n", " ")
-    assert "refused  covdp release, until this is mended" in said
+    assert "refused  covdp release, until this is decided or mended" in said
     assert "next     covdp release" not in said
     with pytest.raises(SystemExit):
         main(["check", "--config", "ward-8.toml"])

@@ -130,7 +130,7 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     ]
     lines = say_each("usable", found=rows, unit="image", definition="gdp", budget=0.5)
     assert lines == (
-        "Predicted error: 10 % of a usual difference (a change of contrast by 25 %), which "
+        "Predicted error: 10 % of a usual difference (that is a change of contrast by 25 %), which "
         "suffices for comparisons and classifiers: ill.",
         "Not usable: normal.",
         "With 30 images the predicted error is 120 % of a usual difference between classes.",
@@ -148,8 +148,8 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         verdict_of(name, 9, share, NOISY, offered=True) for name, share in (("a", 1), ("b", 0.6))
     ]
     assert say_each("usable", found=several, unit="image", definition="gdp", budget=0.5) == (
-        "Predicted error: at most as large as a usual difference (a change of contrast by 25 %), "
-        "which suffices for large differences only: a and b.",
+        "Predicted error: at most as large as a usual difference (that is a change of contrast by "
+        "25 %), which suffices for large differences only: a and b.",
         "For comparisons about 36 images a class, or μ = 2, are needed.",
     )
     far = verdict_of("a", 400, 177.3, 9.0 * NOISY, offered=False)
@@ -174,15 +174,15 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         "Too small for the noise: a; the count is 17 ± 5.7.",
     )
     for moved, said in (
-        ({"a": 0.3, "b": 2.4}, "Clipping: a bias of at most 2.4 times a usual difference (b), "),
-        ({"a": 0.3, "rare": 9.0}, "Clipping: a bias of at most 30 % of a usual difference (a), "),
+        ({"a": 0.3, "b": 2.4}, "2.4 times a usual difference (b)."),
+        ({"a": 0.3, "rare": 9.0}, "30 % of a usual difference (a)."),
         ({"a": None}, "Clipping is not bounded for a."),
     ):
         lines = say_each(
             "usable", found=several, unit="image", definition="gdp", budget=0.5, clipped=moved
         )
-        also = "" if said.endswith(".") else "if a few images are very unlike the others."
-        assert lines[-1] == said + also
+        worst = "At worst, if a few images are very unlike the others, clipping adds a bias of "
+        assert lines[-1] == (said if moved["a"] is None else worst + said)
     assert (
         say_each(
             "usable",

@@ -85,6 +85,10 @@ def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budge
     assert "names and number of the classes, images of each class" in text
     assert "float" in lines or "in theory" not in text
     assert ("Not safe to publish: the noise was drawn in doubles." in text) == ("float" in lines)
+    assert ("May it leave No: noise was drawn in doubles" in text) == ("float" in lines)
+    assert ("May it leave Yes: " in text) == ("float" not in lines)
+    adds = "Squares of μ" if isinstance(cost, GDP) else "Values of ρ"
+    assert f"{adds} add up. The same run again is free" in text
     if "float" in lines:
         assert "This figure is for noise of real numbers, and the noise was drawn in" in text
         assert "This noise was drawn in doubles." in text

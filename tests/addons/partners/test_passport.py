@@ -293,7 +293,7 @@ def test_a_number_that_follows_from_others_cannot_be_another(
     "names", [("secret", "persons"), ("public", "group"), ("public-night-3", "secret-night-3")]
 )
 @given(data=st.data())
-@settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 def test_what_a_forger_signs_anew_is_held_against_the_rest(
     names: tuple[str, str], documents: dict[str, Path], run: Any, place: Path, data: st.DataObject
 ) -> None:

@@ -198,6 +198,7 @@ def promised(document: Document) -> dict[str, Any]:
         "promise": f"{letter(settings.definition)} = {promise}",
         "is_night": document.page == "night",
         "in_theory": in_theory,
+        "protects": protects(settings.promise, is_safe),
         "noise": noise,
         "fingerprint": _fingerprint(document),
     }

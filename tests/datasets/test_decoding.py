@@ -19,6 +19,7 @@ from covdp.addons.hospital.table import TableCard
 from covdp.datasets import pictures
 from covdp.datasets.cards import Format
 from covdp.datasets.pictures import FolderCard, Scaling, digest_images, to_uint8
+from covdp.errors import MachineError
 
 PICTURES = "3ff9a3a8c7e5ffec96eabb465861a50fc5dfa2117605d8ad22258f39ec0364a2"
 FRAMES = "6a4a9139fb78ad4dbbff30c70ee7286a931b4be7e7095640f63adeb951277c57"
@@ -123,3 +124,16 @@ def test_another_pinned_decoder_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
             patch.setattr(dicom_pixels, "decode_in_subprocess", other)
             dicom_pixels.digest_public_frames.cache_clear()
             assert DicomCard.model_construct().decoding != before
+
+
+def test_a_decoder_that_fails_is_not_another_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was killed ends nothing but this command: a stream keeps no digest of it."""
+
+    def killed(*asked: object) -> object:
+        raise ValueError("its decoder ended by SIGKILL")
+
+    monkeypatch.setattr(dicom_pixels, "decode_in_subprocess", killed)
+    with pytest.raises(MachineError, match="fails on a public frame"):
+        _ = DicomCard.model_construct().decoding
+    monkeypatch.undo()
+    assert len(DicomCard.model_construct().decoding) == 32

@@ -13,7 +13,7 @@ from sample_documents import document_of
 from covdp.descriptors import DESCRIPTORS
 from covdp.errors import ConfigError
 from covdp.ledger import Ledger, init_ledger
-from covdp.privacy import GDP, ZCDP, Budget, best_test, convert, for_group, success
+from covdp.privacy import GDP, ZCDP, Budget, best_test, convert, for_group, protects, success
 from covdp.privacy.rounding import digits_down, digits_up
 from covdp.publish import load_release, release_once
 from covdp.report import build_release_report
@@ -85,8 +85,10 @@ def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budge
     assert "names and number of the classes, images of each class" in text
     assert "float" in lines or "in theory" not in text
     assert ("Not safe to publish: the noise was drawn in doubles." in text) == ("float" in lines)
-    assert ("May it leave No: noise was drawn in doubles" in text) == ("float" in lines)
-    assert ("May it leave Yes: " in text) == ("float" not in lines)
+    fit, nobody = "float" not in lines, not protects(cost, "float" not in lines)
+    assert ("Not fit to leave: noise was drawn in doubles" in text) == (not fit)
+    assert ("Not fit to leave: at this budget nobody is" in text) == (fit and nobody)
+    assert ("are made to leave. They hold" in text) == (fit and not nobody)
     adds = "Squares of μ" if isinstance(cost, GDP) else "Values of ρ"
     assert f"{adds} add up. The same run again is free" in text
     if "float" in lines:

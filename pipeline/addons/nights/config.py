@@ -1,6 +1,6 @@
 """The table ``[stream]`` of a release's file: its settings, and what is refused of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import Field
@@ -10,7 +10,7 @@ from covdp.addons.nights.stream import StreamPlan, later_openings
 from covdp.addons.nights.stream.plan import OPENING
 from covdp.config import Count, Positive
 from covdp.datasets import Card, classes_per_person
-from covdp.errors import ConfigError, LedgerError
+from covdp.errors import ConfigError, LedgerError, MismatchError
 from covdp.geometry import MANIFOLDS
 from covdp.geometry.covariances import covariances_of
 from covdp.ledger import clean_name
@@ -187,3 +187,22 @@ def rendering_of(card: Card) -> dict[str, Any]:
     """
     decoding = card.decoding if classes_per_person(card) is None else ""
     return card.rendering_settings | ({DECODING: decoding} if decoding else {})
+
+
+def check_decoding(now: Mapping[str, Any], then: Mapping[str, Any], name: str) -> None:
+    """Raise where public files become other images than when a stream was opened.
+
+    Parameters
+    ----------
+    now, then : mapping
+        Settings of `rendering_of`, now and when the stream was opened.
+    name : str
+        Name of the stream.
+    """
+    if DECODING in then and now.get(DECODING) != then[DECODING]:
+        raise MismatchError(
+            f"public files become other images than when the stream {name!r} was opened, so images "
+            "could enter again; go back to the kind of card and the versions of covdp, NumPy, "
+            "Pillow and pydicom's decoders that opened it, or open a stream of another name that "
+            "follows none, which is charged"
+        )

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from covdp.addons.nights.account import StreamAccount
+from covdp.addons.nights.config import check_decoding
 from covdp.addons.nights.ledger import stored_nights, stream_named
 from covdp.addons.nights.schema import NightDocument
 from covdp.addons.nights.stream import CumulativeMean, cumulative_mean, join_streams
@@ -33,8 +34,10 @@ def check_follows(query: str, ledger: Ledger) -> None:
     if before is None:
         return
     others = json.loads(before.query)
-    now, then = ({**of, **of.get("shown", {})} for of in (spec, others))
-    for key in sorted({*SHARED, *spec.get("shown", {}), *others.get("shown", {})}):
+    shown, before_shown = spec.get("shown", {}), others.get("shown", {})
+    check_decoding(shown, before_shown, before.name)
+    now, then = spec | shown, others | before_shown
+    for key in sorted({*SHARED, *shown, *before_shown}):
         if now.get(key) != then.get(key):
             raise MismatchError(
                 f"a stream goes on with the means of the one that it follows, so {key} must be "

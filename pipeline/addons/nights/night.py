@@ -58,7 +58,7 @@ from covdp.addons.nights.arrivals import (
     no_arrivals,
 )
 from covdp.addons.nights.certainty import mean_certainty
-from covdp.addons.nights.config import DECODING, StreamSettings, rendering_of
+from covdp.addons.nights.config import StreamSettings, check_decoding, rendering_of
 from covdp.addons.nights.followed import (
     check_follows,
     followed_means,
@@ -528,13 +528,7 @@ def _check_card(config: ReleaseConfig, before: str) -> None:
 def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
     """Raise unless the card makes images of files, and tells persons, as when it was opened."""
     now = rendering_of(config.card)
-    if then.get(DECODING, "") != now.get(DECODING, "") and DECODING in then:
-        raise MismatchError(
-            "other images are made of public files than when this stream was opened, "
-            f"{config.name!r}, so images could enter it again; go back to the versions of covdp, "
-            "NumPy, Pillow and pydicom's decoders that opened it, or give the config another name, "
-            "which is another stream and is charged"
-        )
+    check_decoding(now, then, config.name)
     for key in sorted(now.keys() | then.keys()):
         if now.get(key) != then.get(key):
             settings = [

@@ -21,7 +21,7 @@ from covdp.addons.hospital.dicom.plugins import choose_decoder, public_frames
 from covdp.datasets.jpeg import is_whole
 from covdp.datasets.pictures import digest_images
 from covdp.datasets.source import IMAGE_BYTES
-from covdp.errors import image_error
+from covdp.errors import MachineError, image_error, one_line
 
 StoredFrame = NDArray[Any]
 
@@ -57,14 +57,33 @@ _SPARE = 1 << 20
 
 @cache
 def digest_public_frames() -> str:
-    """Return a digest of what each pinned decoder makes of its public frames."""
+    """Return a digest of what each pinned decoder that is installed makes of its public frames.
+
+    Frames that are cut off are left out, as no image is made of such.
+
+    Raises
+    ------
+    MachineError
+        A decoder fails, as where its process is killed: the digest would be that of another one.
+    """
+    from pydicom.pixels.decoders.base import get_decoder
+    from pydicom.uid import UID
+
     decoded = list[StoredFrame]()
     for syntax, frames in public_frames().items():
-        for frame in frames:
-            with suppress(ValueError):  # it may refuse one that is cut off
+        pinned = pinned_decoder(syntax)
+        there = pinned in get_decoder(UID(syntax)).available_plugins
+        for frame in frames if there else ():
+            if not frame["cut"]:
                 content = base64.b85decode(frame["encoded"])
-                pinned = pinned_decoder(syntax)
-                decoded += [decode_in_subprocess(syntax, pinned, content, frame["options"])[0]]
+                try:
+                    made, _ = decode_in_subprocess(syntax, pinned, content, frame["options"])
+                except ValueError as error:
+                    raise MachineError(
+                        f"the decoder {pinned} fails on a public frame ({one_line(error)}); run it "
+                        "again, with more memory, or install covdp[hospital] anew"
+                    ) from error
+                decoded.append(made)
     return digest_images(decoded)
 
 

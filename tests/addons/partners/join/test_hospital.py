@@ -597,8 +597,10 @@ def test_a_simulated_release_is_called_so_first(
     assert main(["combine", *map(str, paths), "--out", str(tmp_path / "combined")]) == 0
     name = f"{first.settings.name}, {first.settings.run_key}"
     together = tmp_path / "combined" / "combine.html"
-    may = "No: the owner of one ledger saw all images" if simulated else "Yes: this page and"
-    assert f"<dt>May it leave</dt><dd>{may}" in page.read_text(encoding="utf-8")
+    may = (
+        "Not fit to leave: the owner of one ledger saw" if simulated else "This page and the files"
+    )
+    assert f"<dt>Leaving the house</dt><dd>{may}" in page.read_text(encoding="utf-8")
     for path, which in ((page, ""), (together, f" ({name})" * (simulated == 1))):
         head = path.read_text(encoding="utf-8").partition("<main")[0]
         said = "Protected: one image, not a person."

@@ -38,9 +38,9 @@ SERVER_SECONDS = 10.0
 TASK_WORDS = {
     "download": "images are on disk",
     "describe": "each image is a covariance matrix",
-    "verify_bound": "no image is farther than the proven bound",
-    "select_footpoint": "footpoints of {} means are drawn, for their share of the budget",
-    "release": "{} private means are drawn, one of each class by each mechanism",
+    "verify_bound": "each descriptor lies within the proven bound",
+    "select_footpoint": "private footpoints are drawn, for {} pairs of class and series that need one",
+    "release": "private means are drawn, for {} pairs of class and series",
     "write_results": "results are written",
     "write_report": "the report is written",
 }

@@ -839,9 +839,7 @@ def _worst_error(rows: Sequence[tuple[Verdict, Verdict]], unit: str) -> str:
     high, low, usual = upper.share or 0.0, lower.share or 0.0, "a usual difference between classes"
     whose = f"{upper.n:,} {unit}s{' each' * upper.each}"
     whose = f"{upper.name}, {whose}" if len(rows) > 1 else whose
-    if low < 2.0 <= high:
-        return f"{percent(low)} of {usual} to {percent(high)} as much ({whose})"
-    return f"{percent(low)} to {percent(high)}{' of' * (high < 2.0)} {usual} ({whose})"
+    return f"{percent(low)} to {percent(high)}{' of' * (high < 10.0)} {usual} ({whose})"
 
 
 def _need(config: ReleaseConfig, worst: Sequence[Verdict], *, several: bool) -> str:

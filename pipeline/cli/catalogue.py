@@ -59,7 +59,7 @@ def card(
     *,
     data_root: Annotated[
         DataRoot,
-        Parameter(help="Folder to which path in the card is relative [the folder above FOLDER]."),
+        Parameter(help="Folder in which the path of the card begins [the folder above FOLDER]."),
     ] = None,
     output: Printing = PLAIN,
 ) -> None:

@@ -176,7 +176,7 @@ def collect(
     )
 
 
-COPIES = "A copy of an image is a record of its own; `covdp check` names copies."
+COPIES = "A copy of an image counts once more; `covdp check` names copies."
 
 CROPPED = (
     "Images are cropped to their central square, if they are not square; "

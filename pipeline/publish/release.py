@@ -63,8 +63,8 @@ from covdp.schema import (
 from covdp.store import Form, Place, StoredImages, fill, make_plan, temporary_store
 
 REFUSAL = "the refusal “not all images are as the card says”, which names no image"
-EQUALITY = "equality: a repeated run key tells whether images and their classes are still the same"
-IMAGE_COPIES = "a copy of an image, which is a record of its own"
+EQUALITY = "equality: whoever repeats a run learns whether images and their classes are still the same"
+IMAGE_COPIES = "a copy of an image, which counts once more"
 PERSON_COPIES = "copies of images: each counts in the mean of its person"
 """Facts that may be seen from outside besides, as the statement says."""
 
@@ -238,7 +238,7 @@ def _charged(reservation: Reservation, public: PublicFacts) -> str:
         together = "" if classes == 1 else f"; {public.config.cost} for each of {classes} classes"
         return f"{cost}: it protects people, and all images of one are one record{together}"
     if images is None:
-        return f"{cost}, for one image of each person, as images_per_person is not set"
+        return f"{cost}, for one image, as images_per_person is not set"
     return f"{cost}: it protects people, so it pays for all images of one, at most {images}"
 
 

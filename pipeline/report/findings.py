@@ -44,7 +44,7 @@ RATE = 1e-3
 """Stated probability of a wrong decision: over the cells of a run, over those of a statement."""
 NOMINAL = RATE / 100
 """The same, for a t-test on skewed errors."""
-STATED = f"a wrong decision has probability at most {100 * RATE:g} %"
+STATED = f"a false alarm has probability at most {100 * RATE:g} %"
 
 
 class LawChecks(NamedTuple):

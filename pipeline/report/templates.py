@@ -188,14 +188,14 @@ def _decimals(value: float, count: int) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, from twice on as a factor.
+    """Return a share in percent, from ten times on as a factor.
 
     Parameters
     ----------
     share : float
         Share, 1 being all.
     """
-    if share >= 2.0:
+    if share >= 10.0:
         return f"{rough(share)} times"
     return f"{f'{100.0 * share:.0f}' if share >= 0.1 else rough(100.0 * share)} %"
 

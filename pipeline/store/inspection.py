@@ -321,7 +321,7 @@ def _copies(source: ImageSource, pixels: Pixels, folder: Path) -> Iterator[OddFi
     origins = first[group.reshape(-1)[later]]
     names = image_names(source, readable[later], folder)
     others = image_names(source, readable[origins], folder)
-    each = "is a record of its own" if source.people is None else "counts in the mean of its person"
+    each = "counts" if source.people is None else "counts in the mean of its person"
     for name, other in zip(names, others, strict=True):
         yield OddFile(name, f"same image as {other}; each {each}", True)
 

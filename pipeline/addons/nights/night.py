@@ -509,9 +509,8 @@ def check_due(config: ReleaseConfig, status: StreamStatus | None) -> None:
     today = f"{datetime.now(UTC) + EARLY:%Y-%m-%d}"
     if (status is None or status.state == "new") and str(config.run_key) > today:
         raise ConfigError(
-            f"a night is named by the day it was planned for, which has come, found run key "
-            f"{config.run_key}, and today is {today} (UTC): no night could be released from now on "
-            "until then; leave the run key out, or correct it or the clock"
+            f"run key {config.run_key} is in the future, as today is {today} (UTC): no night could "
+            "be released until then; leave the run key out, or correct it or the clock"
         )
 
 
@@ -679,8 +678,8 @@ def _made_again(history: ClassHistory, points: Any, entered: NDArray[np.int64]) 
 
 DECODED = (
     "decoding: if another version of a decoder reads other pixels from a file, its image enters "
-    "again and counts twice; a version that changes public pictures ends the stream, and another "
-    "change is not seen"
+    "again and counts twice; a change that is seen in public pictures ends the stream; others are "
+    "not seen"
 )
 LOST = (
     "equality: once the private sums of earlier nights are lost, images, classes or persons that "
@@ -688,7 +687,7 @@ LOST = (
 )
 ENTERED = (
     "copies: a copy of an image that was taken away does not enter, and a person who submits "
-    "images may see that from the number that entered; any other copy is a record of its own; "
+    "images may see that from the number that entered; any other copy counts once more; "
     f"{DECODED}; {LOST}; {REFUSAL}"
 )
 KNOWN = (

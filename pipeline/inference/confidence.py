@@ -260,7 +260,7 @@ class ConfidenceRegion:
     level : float
         Confidence.
     law : ErrorLaw
-        Law of uᵀW⁻¹u, at worst.
+        Law of uᵀW⁻¹u at worst, where u is the error of the mean.
     clipping : float
         Largest distance by which clipping may have moved the mean; it is in the region.
     noise : array, shape (d, d), or None
@@ -390,7 +390,7 @@ def region(
     Raises
     ------
     ConfigError
-        When `level` or `of` mean nothing, or the release has no adaptive mean.
+        If `level` is not in (0, 1), `of` is unknown, or the release has no adaptive mean.
     """
     check_level(level)
     if of not in ("sample", "population"):

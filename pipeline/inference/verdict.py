@@ -91,7 +91,7 @@ class Verdict:
     def needed(self) -> float:
         """Number of images or persons that are needed for the next use.
 
-        A class of none has sums that are divided by 1.
+        Of a class without records it is `factor`, as sums are divided by 1 there.
         """
         return max(self.n, 1.0) * self.factor
 

@@ -87,8 +87,7 @@ def sentences_of(terms: Sequence[Term], rows: "Sequence[ClassReadings]") -> Sequ
         words = grouped((_word(one), name) for name, one in known.items())
         title = term.title[0].lower() + term.title[1:]
         hidden = [name for name in words.pop("", []) if name in bounded]
-        parts = [f"{word} for {listing(names)}" for word, names in words.items()]
-        decided += [f"{title}: {', '.join(parts)}"] * bool(parts)
+        decided += [f"{word}: {listing(names)}" for word, names in words.items()]
         undecided += [(_named(hidden, bounded), title)] * bool(hidden)
     if decided:
         decided[0] = decided[0][0].upper() + decided[0][1:]

@@ -158,7 +158,7 @@ def test_odd_files_are_named_with_lines_that_work_where_they_are_printed(
         assert words in reasons[name][0]
         assert reasons[name][1] == "cannot be used"
     assert reasons["zcopy.png"] == (
-        "same image as well/3.png; each is a record of its own",
+        "same image as well/3.png; each counts",
         "is a copy",
     )
     assert (found["images"], len(found["decide"]), len(found["notes"])) == (61, 1, 1)

@@ -130,8 +130,8 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     ]
     lines = say_each("usable", found=rows, unit="image", definition="gdp", budget=0.5)
     assert lines == (
-        "Predicted error: 10 % of a usual difference (that is a change of contrast by 25 %), which "
-        "suffices for comparisons and classifiers: ill.",
+        "Usable for comparisons and classifiers: ill. Predicted error: 10 % of a usual difference "
+        "between classes, which is a change of contrast by 25 %.",
         "Not usable: normal.",
         "With 30 images the predicted error is 120 % of a usual difference between classes.",
         "For any use of normal about 190 images a class, or μ = 3.2, are needed.",
@@ -148,8 +148,8 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         verdict_of(name, 9, share, NOISY, offered=True) for name, share in (("a", 1), ("b", 0.6))
     ]
     assert say_each("usable", found=several, unit="image", definition="gdp", budget=0.5) == (
-        "Predicted error: at most as large as a usual difference (that is a change of contrast by "
-        "25 %), which suffices for large differences only: a and b.",
+        "Usable for large differences only: a and b. Predicted error: at most as large as a usual "
+        "difference between classes, which is a change of contrast by 25 %.",
         "For comparisons about 36 images a class, or μ = 2, are needed.",
     )
     far = verdict_of("a", 400, 177.3, 9.0 * NOISY, offered=False)
@@ -174,14 +174,16 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         "Too small for the noise: a; the count is 17 ± 5.7.",
     )
     for moved, said in (
-        ({"a": 0.3, "b": 2.4}, "2.4 times a usual difference (b)."),
-        ({"a": 0.3, "rare": 9.0}, "30 % of a usual difference (a)."),
+        ({"a": 0.3, "b": 2.4}, "240 % of a usual difference (in b)."),
+        ({"a": 0.3, "b": 12.0}, "12 times a usual difference (in b)."),
+        ({"a": 0.3, "rare": 9.0}, "30 % of a usual difference (in a)."),
         ({"a": None}, "Clipping is not bounded for a."),
     ):
         lines = say_each(
             "usable", found=several, unit="image", definition="gdp", budget=0.5, clipped=moved
         )
-        worst = "At worst, if a few images are very unlike the others, clipping adds a bias of "
+        worst = "Images that are very unlike the others are clipped: if there are any, the mean may "
+        worst += "be off by up to "
         assert lines[-1] == (said if moved["a"] is None else worst + said)
     assert (
         say_each(

@@ -230,16 +230,15 @@ def test_a_verdict_names_a_mean_that_clipping_may_have_moved_farther_than_noise(
     document, _ = release
     real = {row.class_name: region(row) for row in document.classes}
     assert all(where.clipping > where.noise_radius for where in real.values())
-    assert "clipping adds a bias of " in verdict(document).text
+    assert "the mean may be off by up to " in verdict(document).text
     wide = SimpleNamespace(clipping=1.5, noise_radius=noise)
     monkeypatch.setattr(readings, "region", lambda row, level: wide)
     text = verdict(document).text
     share = percent(1.5 / usual_difference(document.classes[0].manifold, 5))
-    assert text.startswith("Predicted error: at most ")
-    assert (
-        " of a usual difference (that is a change of contrast by 25 %), which suffices for " in text
-    )
-    whole = f"clipping adds a bias of {share} of a usual difference ("
+    assert text.startswith("Usable for ")
+    assert ". Predicted error: at most " in text
+    assert " of a usual difference between classes, which is a change of contrast by 25 %" in text
+    whole = f"the mean may be off by up to {share} of a usual difference (in "
     assert (whole in text) == (noise < 1.5)
     monkeypatch.setattr(readings, "has_region", lambda row: False)
     assert f"Clipping is not bounded for {listing(CLASSES)}." in verdict(document).text

@@ -98,8 +98,8 @@ def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budge
     elif isinstance(cost, GDP):
         rho = max(row["rho"] for row in document["classes"])
         assert success(ZCDP(rho)) == leading != success(cost)
-        assert f"from zCDP with ρ = {digits_up(rho, 6)}, for which noise on a lattice is" in text
-        real = f"noise of real numbers, as in experiments, has {success(cost)} %, by μ-GDP."
+        assert f"from zCDP with ρ = {digits_up(rho, 6)}, which is certified for noise on" in text
+        real = f"By μ-GDP it would be {success(cost)} %."
         assert real in text
 
 

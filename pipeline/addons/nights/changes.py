@@ -182,7 +182,7 @@ def window_test(
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Return adjusted p-values of several tests, of which one is small as seldom as stated.
+    """Return Holm's adjusted p-values: the probability of any false finding is at most the level.
 
     Holm's, which holds however the tests depend on one another.
 

@@ -88,7 +88,8 @@ def lda(released: Sequence[Released], *, ridge: float = RIDGE) -> Discriminants:
     released : sequence of Released
         Releases, or entries of documents, one a class.
     ridge : float
-        Multiple of the edge of the noise of each class that is added to its covariance.
+        Multiple of the largest eigenvalue that noise alone gives the covariance of a class, which
+        is added to its diagonal.
 
     Raises
     ------

@@ -27,7 +27,7 @@ from covdp.figures import Figure, digits, grouped, listing, matrices
 from covdp.figures.style import size_in_words
 from covdp.files import make_folder, owner_only
 from covdp.geometry import chart_of, frechet_mean, from_chart, to_chart
-from covdp.inference import certainty_refusal, clipping_moves, covariance
+from covdp.inference import certainty_refusal, clipping_moves, covariance, usual_difference
 from covdp.inference.released import chart_jacobian
 from covdp.mean.noisy_moments import congruent
 from covdp.publish.document import write_document
@@ -36,7 +36,7 @@ from covdp.report.methods import Methods, methods, of_release
 from covdp.report.page import Finding, signed, write_page
 from covdp.report.readings import as_gain, numbers_of
 from covdp.report.release_page import protected_by
-from covdp.report.templates import probability, say, word
+from covdp.report.templates import percent, probability, say, word
 from covdp.schema import ClassEntry, Document, SettingsPart
 
 ALL, COMMON, LOCAL = "mean of all", "common mean", "local images"
@@ -326,9 +326,18 @@ def tests(together: ReleaseComparison) -> list[dict[str, Any]]:
             "sizes": [size_in_words(row.n, row.n_sd) for row in classes[name]],
             "size": size_together(classes[name]),
             "contrast": _least_contrast(classes[name], getattr(result, "least", math.nan)),
+            "share": _share(classes[name][0], getattr(result, "distance", math.nan)),
         }
         for name, result in together.results.items()
     ]
+
+
+def _share(row: ClassEntry, distance: float) -> str:
+    """Return a distance over that of usual classes; a dash where not known."""
+    if not math.isfinite(distance):
+        return "–"
+    side = len(from_chart(row.manifold, row.place))
+    return percent(distance / usual_difference(row.manifold, side))
 
 
 def _least_contrast(rows: Sequence[ClassEntry], least: float) -> str:
@@ -483,7 +492,7 @@ def forest_figure(together: ReleaseComparison, *, marks: str) -> Figure | None:
         name="forest",
         title="Terms",
         along="mean",
-        classes=list(classes),
+        classes=list(together.several.classes),
         caption=marks,
     )
     return figure and replace(figure, finding=_found(together, records))
@@ -503,7 +512,7 @@ def _found(together: ReleaseComparison, records: Sequence[Mapping[str, Any]]) ->
     if not p_values:
         return ""
     if not bonferroni(list(p_values.values())) < ALPHA:
-        return "Noise and chance may explain all differences"
+        return "Noise and sampling may explain all differences"
     surest = min(p_values, key=p_values.__getitem__)
     if together.combined:
         return f"{surest}: one mean does not fit all releases"

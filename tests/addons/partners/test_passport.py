@@ -900,7 +900,7 @@ def test_the_sheet_begins_with_the_verdict_and_names_what_it_is_of(
             == limited
         )
         assert ("run Python" in text) is False
-        assert ("the file has no" in text) == ("date" not in (values.get("signature") or {}))
+        assert ("the file holds no" in text) == ("date" not in (values.get("signature") or {}))
     window.close()
 
 

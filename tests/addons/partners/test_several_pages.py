@@ -25,7 +25,7 @@ from covdp.descriptors import DESCRIPTORS, terms_of
 from covdp.figures import number
 from covdp.inference import covariance, two_sample
 from covdp.publish.readings import BAND_LEVEL, read_terms
-from covdp.report.templates import finite, probability
+from covdp.report.templates import finite, percent, probability
 from tests.addons.nights.pages import tables
 from tests.addons.partners.pages import (
     CLASSES,
@@ -79,7 +79,9 @@ def test_the_page_of_a_comparison_says_what_the_test_says(
         )
         gain = math.exp(found.least / (2.0 * math.sqrt(5.0)))  # of the log-Euclidean metric
         told_apart = f"± {100 * (gain - 1):.2g} %"
-        printed = " ".join(map(number, (found.distance, found.chance, found.clipping)))
+        usual = 2.0 * math.sqrt(5.0) * math.log(1.25)
+        printed = f"{number(found.distance)} ({percent(found.distance / usual)}) "
+        printed += " ".join(map(number, (found.chance, found.clipping)))
         assert f"{printed} {told_apart}" in text
         assert found.chance < found.radius
     assert f"p {together}" in text or f"p = {together}" in text
@@ -107,7 +109,7 @@ def test_a_chart_of_terms_is_headed_by_what_the_test_finds(
     assert main(["compare", *map(str, both), "--out", str(page.parent), "--quiet"]) == 0
     text = text_of(page)
     if gain == 1.0:
-        assert "Noise and chance may explain all differences" in text
+        assert "Noise and sampling may explain all differences" in text
         return
     found = re.search(r"(\w+), Contrast \(gray levels\): ([\d.]+) in \S+ and ([\d.]+) in", text)
     assert found is not None
@@ -128,7 +130,7 @@ LOST: dict[str, None] = {"value": None, "low": None, "high": None}
         ({"a": 0.001, "b": 0.9}, NEARER, "a differs"),  # noise covers the difference
         ({"a": 0.001, "b": 0.9}, LOST, "a differs"),  # nothing is known to differ
         ({"b": 0.001}, LARGER, "b differs"),  # no term is drawn
-        ({"a": 0.03, "b": 0.9}, LARGER, "Noise and chance may explain all differences"),
+        ({"a": 0.03, "b": 0.9}, LARGER, "Noise and sampling may explain all differences"),
         ({"a": 0.024, "b": 0.9}, LARGER, "a, Contrast: 2.00 in x and 2.40 in y"),
         ({}, LARGER, ""),
     ],

@@ -12,6 +12,8 @@ from covdp.cli.output import new_table
 from covdp.errors import ConfigError
 from covdp.files import default_out
 
+SIMULATED = " simulated: one ledger signed for all, so the releases are not fit to leave"
+
 
 def admit(kit: Path, /, *, output: Printing = PLAIN) -> None:
     """Let a site of NVFlare run joint releases, and nothing else.
@@ -98,9 +100,9 @@ def run(
 ) -> None:
     """Start a study that all hospitals have approved, or simulate it on this machine.
 
-    A simulation charges the accounts of its configs, as any release does. It is no run of the study
-    itself, as all its hospitals have one key. After a break it goes on at no cost, and the same
-    terms give the same releases.
+    A simulation is a rehearsal: one ledger signs for all hospitals, in place of the keys of the
+    terms, so its releases are not fit to leave. It charges the accounts of its configs, as any
+    release does. After a break it goes on at no cost, and the same terms give the same releases.
 
     ```
     covdp join run study.toml --kit startup/admin@hospital.org
@@ -122,7 +124,8 @@ def run(
     terms = read_study(study)
     if simulate:
         folder = out or default_out(terms.name)
-        output.answer({}, paths=hospital.simulate(terms, simulate, ledger, folder, engine.simulate))
+        paths = hospital.simulate(terms, simulate, ledger, folder, engine.simulate)
+        output.answer({}, SIMULATED, paths=paths)
         return
     if kit is None:
         way = "with --kit FOLDER, a startup kit that may submit jobs to the server of NVFlare"

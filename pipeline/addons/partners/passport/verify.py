@@ -124,7 +124,7 @@ def verify(content: bytes, key: bytes | None = None, rules: Any = FORMS) -> tupl
             mark = "-".join(re.findall("....", hashlib.sha256(x).hexdigest()[:32]))
             pem = owner.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).split()
             fine = key is None or key.split() in (pem, [b"fingerprint", mark.encode(), *pem])
-            _need(fine, f"the file of the key is not the key that signed, and no other: {mark}")
+            _need(fine, f"the file of the key is not the key that signed, which is {mark}")
             _need(not j or dict(j["hospitals"])[j["hospital"]] == mark, "its hospital did not sign")
             flat = json.dumps({**d, "signature": its}, sort_keys=True)
             try: owner.verify(bytes.fromhex(v), f"covdp document {flat}".encode())
@@ -135,7 +135,7 @@ def verify(content: bytes, key: bytes | None = None, rules: Any = FORMS) -> tupl
     by = f"signed by the key {mark}" if key else "signer unknown" + ", as nobody signed" * (not its)
     by += "; not fit to leave: noise of floats" * (d["settings"]["noise"] == "float")
     by += "; not fit to leave: simulated" * bool(j and len({x[1] for x in j["hospitals"]}) < 2)
-    law = f"noise {'and clipping' if 'night' in d else 'of the last step'}, 95 %: RMS half-axis"
+    law = f"95 % region of {'noise and clipping' if 'night' in d else 'the last noise'}, half-axis"
     return f"consistent; {by}" + "; paid by no account" * (not d["account"]), radii, law
 if __name__ == "__main__":
     files, told, code = sys.argv[1:], "usage: python verify.py RELEASE.json [KEY]", 2

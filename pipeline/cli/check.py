@@ -240,7 +240,7 @@ def file_tables(found: "Inspection") -> list[Table]:
         for title, files in shown.items()
         if files
     ]
-    kinds = new_table("files have", "", *numbers("files"), rows=in_words(found.counts))
+    kinds = new_table("feature", "value", *numbers("files"), rows=in_words(found.counts))
     return [*tables, *([kinds] * bool(found.counts))]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from covdp.datasets.summary import in_words
 from covdp.figures import montage
 from covdp.files import make_folder, owner_only
+from covdp.privacy import best_test, protected_unit
 from covdp.publish.preview import Preview, PreviewedClass
 from covdp.report.page import Finding, write_page
 
@@ -60,7 +61,7 @@ def headline(preview: Preview) -> Finding:
     mend = f"{many} thing{'s' * (many != 1)} to decide or mend before a release is paid."
     text = mend if many else "Nothing to mend."
     known = [lines if len(preview.use) == 1 else lines[:1] for lines in preview.use]
-    return Finding(" ".join([text, *chain(*known)]), warning=bool(many))
+    return Finding(" ".join([text, *preview.notes, *chain(*known)]), warning=bool(many))
 
 
 def predictions(preview: Preview) -> list[Finding]:
@@ -195,7 +196,13 @@ def account(preview: Preview) -> dict[str, str]:
     preview : Preview
         Result of a check.
     """
-    lines = {"Release": f"It would {preview.would}.", "Account": preview.account}
+    config, who = preview.config, protected_unit(preview.config.unit)
+    most = best_test(config.cost, config.hardened)
+    lines = {
+        "Release": f"It would {preview.would}.",
+        "Protected": f"{who[0].upper()}{who[1:]}; the best attack is right in at most {most} %.",
+        "Account": preview.account,
+    }
     return {label: text for label, text in lines.items() if text}
 
 

@@ -12,10 +12,12 @@ LARGE = ("Prediction: usable for large differences: a.", "Error: 30 %.")
 NONE = ("Prediction: perhaps usable for large differences: b.", "Error: 90 %.")
 
 
-def previewed(*use: tuple[str, ...], persons: int | None = None) -> Any:
+def previewed(
+    *use: tuple[str, ...], persons: int | None = None, notes: tuple[str, ...] = ()
+) -> Any:
     """Return what a page reads of a check of one class."""
     row = SimpleNamespace(name="a", images=7, persons=persons, low=1.0, high=9.0)
-    return SimpleNamespace(classes=(row,), uses=("nothing",), use=use, decisions=())
+    return SimpleNamespace(classes=(row,), uses=("nothing",), use=use, decisions=(), notes=notes)
 
 
 def test_a_headline_has_the_predictions_and_the_list_all_numbers() -> None:
@@ -25,6 +27,7 @@ def test_a_headline_has_the_predictions_and_the_list_all_numbers() -> None:
     several = previewed(LARGE, NONE)
     assert headline(several).text == f"Nothing to mend. {LARGE[0]} {NONE[0]}"
     assert [x.text for x in predictions(several)] == [" ".join(LARGE), " ".join(NONE)]
+    assert headline(previewed(notes=("Copies.",))).text == "Nothing to mend. Copies."
 
 
 @pytest.mark.parametrize("persons", [None, 3])

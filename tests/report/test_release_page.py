@@ -89,7 +89,7 @@ def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budge
     assert ("Not fit to leave: noise was drawn in doubles" in text) == ("float" in lines)
     assert ("are made to leave. They hold" in text) == ("float" not in lines)
     adds = "Squares of μ" if isinstance(cost, GDP) else "Values of ρ"
-    assert f"{adds} add up. The same run again is free" in text
+    assert f"{adds} add up. To repeat run monday is free" in text
     if "float" in lines:
         assert "This figure is for noise of real numbers, and the noise was drawn in" in text
         assert "This noise was drawn in doubles." in text

@@ -13,19 +13,19 @@ def _near(stated: Any, follows: Any, name: str, up: float = 1e-10) -> None:
     a, b = np.asarray(stated, float), np.asarray(follows, float)
     size = 1e-290 + (np.abs(b) if b.ndim < 2 else np.abs(b).max(initial=0.0))  # its most
     fine = a.shape == b.shape and np.all((b - 1e-10 * size <= a) & (a <= b + up * size))
-    _need(fine, f"{name} is not what follows from the rest, found {stated!r:.40}")
-def _check_form(value: Any, place: str, rules: Any) -> None:
-    kind, (kinds, low, high, keys) = type(value).__name__, rules.get(place, (["absent"], 0, 0, ()))
-    size = len(value) if kind in ("str", "list") else low if kind in ("dict", "NoneType") else value
-    fine = f"={value}" in kinds or (kind in kinds and low <= size <= high)
-    fine = fine and (kind != "str" or value.isprintable() or (high > 1000 and value.encode()))
+    fine or _need(0, f"{name} is not what follows from the rest, found {stated!r:.40}")
+def _check_form(v: Any, at: str, rules: Any) -> None:
+    kind, (kinds, low, high, keys) = type(v).__name__, rules.get(at, (["absent"], 0, 0, ()))
+    size = len(v) if kind in ("str", "list") else low if kind in ("dict", "NoneType") else v
+    fine = (kind in kinds and low <= size <= high) or f"={v}" in kinds  # which is slow of lists
+    fine = fine and (kind != "str" or v.isprintable() or (high > 1000 and v.encode()))
     fine = fine and ("upper" not in kinds or math.isqrt(8 * size + 1) ** 2 == 8 * size + 1)
-    inside = [*(value.items() if kind == "dict" else enumerate(value if kind == "list" else ()))]
+    inside = [*(v.items() if kind == "dict" else enumerate(v if kind == "list" else ()))]
     fine = fine and (kind == "dict" or len({len(x) for _, x in inside if isinstance(x, list)}) < 2)
-    _need(fine, f"{place!r} must be {'/'.join(kinds)} ({low:g} to {high:g}), found {value!r:.40}")
-    for x in keys: _need(kind != "dict" or x in value, f"{place!r} must have {x!r}")
+    fine or _need(0, f"{at!r} must be {'/'.join(kinds)} ({low:g} to {high:g}), found {v!r:.40}")
+    for x in keys: _need(kind != "dict" or x in v, f"{at!r} must have {x!r}")
     for x, y in inside:
-        _check_form(y, f"{place}.{x if kind == 'dict' or f'{place}.{x}' in rules else '*'}", rules)
+        _check_form(y, f"{at}.{x if kind == 'dict' or f'{at}.{x}' in rules else '*'}", rules)
 def _least(holds: Any) -> float:
     low, high = 0.0, next((2.0**i for i in range(1024) if holds(2.0**i)), math.inf)
     while low < (x := (low + high) / 2.0) < high: low, high = (low, x) if holds(x) else (x, high)

@@ -39,7 +39,7 @@ TASK_WORDS = {
     "download": "images are on disk",
     "describe": "each image is a covariance matrix",
     "verify_bound": "each descriptor lies within the proven bound",
-    "select_footpoint": "private footpoints are drawn, for {} pairs of class and series that need one",
+    "select_footpoint": "private footpoints are drawn, of {} pairs of class and series",
     "release": "private means are drawn, for {} pairs of class and series",
     "write_results": "results are written",
     "write_report": "the report is written",

@@ -312,7 +312,7 @@ def _by_night(result: "Forecast", letter: str) -> Table:
 
 
 WIDER = (
-    "After the opening the upper end is higher, as the prediction is less sure; the error is not larger."
+    "After the opening the upper end is higher: the prediction is less sure, the error not larger."
 )
 
 

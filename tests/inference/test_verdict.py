@@ -182,8 +182,8 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         lines = say_each(
             "usable", found=several, unit="image", definition="gdp", budget=0.5, clipped=moved
         )
-        worst = "Images that are very unlike the others are clipped: if there are any, the mean may "
-        worst += "be off by up to "
+        worst = "Images that are very unlike the others are clipped: if there are any, the mean "
+        worst += "may be off by up to "
         assert lines[-1] == (said if moved["a"] is None else worst + said)
     assert (
         say_each(

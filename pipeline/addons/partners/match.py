@@ -246,8 +246,8 @@ def match_refusal(released: Released) -> str:
         more = math.ceil(10.0 * LEAST_N_MU / n_mu) / 10.0
         return (
             f"the release says too little of how images spread: its n·μ is {n_mu:.3g}, and "
-            f"{LEAST_N_MU:g} is needed; ask for a release with {more:g} times the budget or {more:g} "
-            "times the records"
+            f"{LEAST_N_MU:g} is needed; ask for a release with {more:g} times the budget, or "
+            f"{more:g} times the records"
         )
     if moments.moment is None:
         return region_refusal(moments)

@@ -98,7 +98,7 @@ def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budge
     elif isinstance(cost, GDP):
         rho = max(row["rho"] for row in document["classes"])
         assert success(ZCDP(rho)) == leading != success(cost)
-        assert f"from zCDP with ρ = {digits_up(rho, 6)}, which is certified for noise on" in text
+        assert f"certified for zCDP with ρ = {digits_up(rho, 6)}, from which they follow" in text
         real = f"By μ-GDP it would be {success(cost)} %."
         assert real in text
 

@@ -93,7 +93,7 @@ def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budge
     if "float" in lines:
         assert "This figure is for noise of real numbers, and the noise was drawn in" in text
         assert "This noise was drawn in doubles." in text
-        assert "noise on a lattice is certified" not in text
+        assert "Rely on these" not in text
         assert "Certified for what was spent" not in text
     elif isinstance(cost, GDP):
         rho = max(row["rho"] for row in document["classes"])

@@ -8,12 +8,16 @@ that the package shows. The reference of commands is the help of the commands.
 import importlib
 import os
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
+from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
+from typing import get_type_hints
 
 from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
 
 import covdp
 from covdp.cli import app as command
@@ -104,6 +108,8 @@ def describe_package(name: str) -> Iterator[str]:
     names = public_names(module)
     yield from (f".. automodule:: {name}", f".. currentmodule:: {name}", "", ".. autosummary::", "")
     yield from (f"   {each}" for each in names)
+    for each in returned_classes(module, names):
+        yield from ("", f".. autoclass:: {each.__module__}.{each.__name__}")
     for each in names:
         if module is not covdp and each in covdp.__all__:
             continue  # in full on the page of `covdp`
@@ -112,6 +118,23 @@ def describe_package(name: str) -> Iterator[str]:
         yield from ("", f".. auto{kind}:: {each}")
         if kind == "class":
             yield "   :members:"
+
+
+def returned_classes(module: ModuleType, names: list[str]) -> list[type]:
+    """Return the classes of ours that functions of a package return and no package shows."""
+    made = (getattr(module, name) for name in names)
+    kinds = (get_type_hints(value).get("return") for value in made if isfunction(value))
+    ours = {each for each in kinds if isinstance(each, type) and "covdp." in each.__module__}
+    shown = {*names, *covdp.__all__}
+    return sorted((each for each in ours if each.__name__ not in shown), key=lambda x: x.__name__)
+
+
+@cache
+def constants() -> dict[str, list[str]]:
+    """Return the docstrings of all constants that are loaded, by name."""
+    loaded = [name for name in sys.modules if name.startswith("covdp.")]
+    docs = (ModuleAnalyzer.for_module(name).find_attr_docs() for name in sorted(loaded))
+    return {name: text for each in docs for (scope, name), text in each.items() if not scope}
 
 
 def write_reference(app: Sphinx, page: str, source: list[str]) -> None:
@@ -129,7 +152,9 @@ def write_docstring(
     app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]
 ) -> None:
     """Keep drawings of modules as they stand; let a star of a shape, or a bar, be one."""
-    if what == "module":
+    if what == "data":
+        lines[:] = constants().get(name.rpartition(".")[2], lines)
+    elif what == "module":
         blocks = re.split(r"\n\n+", "\n".join(lines).strip())
         drawn = [re.sub(r"^", "    ", f"::\n\n{block}", flags=re.M).lstrip() for block in blocks]
         pairs = zip(blocks, drawn, strict=True)

@@ -666,7 +666,7 @@ def forecast(
         for name, arrivals in units.items()
     )
     enough = [row.needed for row in classes if row.needed is not None]
-    delta = _delta(request, units, last)
+    delta = _delta(request, units, last, len(card.classes))
     return Forecast(
         name=config.name,
         population=config.population,
@@ -691,10 +691,15 @@ def forecast(
     )
 
 
-def _delta(request: ForecastRequest, units: Mapping[str, ClassArrivals], night: int) -> float:
+def _delta(
+    request: ForecastRequest, units: Mapping[str, ClassArrivals], night: int, classes: int
+) -> float:
     """Return δ at which budgets are stated: below one over the number of all that have come."""
     known = units.values() if request.sizes or request.per_night else ()
-    return min(1e-5, 1 / (10 * max(1, request.total or sum(each.until(night) for each in known))))
+    come = sum(each.until(night) for each in known)
+    if request.total is not None:
+        come = request.total + (night - 1) * (request.per_night or 0) * classes
+    return min(1e-5, 1 / (10 * max(1, come)))
 
 
 @dataclass(frozen=True)
@@ -949,7 +954,7 @@ def _arrivals(
     more = request.per_night
     for name, n in request.sizes.items():
         require_known("class", name, card.classes, f"the card has {', '.join(card.classes)}")
-        require_count(f"--n {name}", n, 0 if config.secret else 1, MOST_PREDICTED)
+        require_count(f"--n {name}", n, 0 if config.secret or more else 1, MOST_PREDICTED)
     if request.sizes:
         units = {name: ClassArrivals(n, more or 0) for name, n in request.sizes.items()}
     elif request.total is not None:

@@ -88,7 +88,8 @@ def plan(
         Number of images, or persons, of a class, CLASS=N; once for each class. If left out: the
         number of images of the config, else some usual sizes.
     per_night
-        Number of images, or persons, that come each night, in each class.
+        Number of images, or persons, that come each night, in each class. Images that are there, or
+        those of --n, come on the first night.
     nights
         Night for which the error is predicted [the last one of a stream, else the first].
     error
@@ -100,7 +101,7 @@ def plan(
 
     settings = load_release(config)
     affords, why = _account(settings, ledger)
-    sizes, total = (sizes_of(n), None) if n or per_night else counted(settings)
+    sizes, total = (sizes_of(n), None) if n else counted(settings, later=per_night is not None)
     result = forecast(settings, ForecastRequest(sizes, total, per_night, nights, error), affords)
     first, rest = f"\n [bold]{escape(' '.join(result.verdict))}[/]", list[Table | str]()
     if output.verbose:
@@ -117,13 +118,15 @@ def plan(
 MORE = " --verbose shows errors, regions and prices, and what they mean."
 
 
-def counted(config: "ReleaseConfig") -> tuple[dict[str, int], int | None]:
+def counted(config: "ReleaseConfig", *, later: bool) -> tuple[dict[str, int], int | None]:
     """Return the public sizes of classes, or of all together; none where no image can be listed.
 
     Parameters
     ----------
     config : ReleaseConfig
         Settings of a release.
+    later : bool
+        True if more come later, so that a class may be empty now.
     """
     from covdp.publish.redact import silence
     from covdp.publish.release import public_sizes
@@ -134,10 +137,11 @@ def counted(config: "ReleaseConfig") -> tuple[dict[str, int], int | None]:
     except CovdpError:
         return {}, None
     sizes = () if source is None else public_sizes(config, source)
-    if config.secret or not sizes:
+    if config.secret or not sizes or (later and not any(sizes)):
         return {}, sum(sizes) or None
     of_class = dict(zip(config.card.classes, sizes, strict=True))
-    config.check_sizes(of_class)
+    if not later:
+        config.check_sizes(of_class)
     return of_class, None
 
 

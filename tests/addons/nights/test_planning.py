@@ -449,6 +449,35 @@ def test_one_table_is_of_the_folder_that_the_config_names(
         assert uses[-1] > uses[0]
 
 
+@pytest.mark.parametrize(
+    ("labels", "stored", "sizes"),
+    [
+        ("secret", (1400, 101), [[750, 770, 790]]),
+        ("public", (1400, 0), [[1400, 1420, 1440], [0, 20, 40]]),
+        ("public", (0, 0), [[20, 40, 60], [20, 40, 60]]),
+    ],
+)
+def test_images_that_are_there_come_on_the_first_of_the_nights(
+    ward: Path,
+    capsys: pytest.CaptureFixture[str],
+    labels: str,
+    stored: tuple[int, int],
+    sizes: list[list[int]],
+) -> None:
+    """Those of each class, empty or not, or of all together; δ is below one over all that come."""
+    truth = np.repeat(np.arange(2, dtype=np.uint8), stored)
+    images = np.zeros((truth.size, 28, 28), np.uint8)
+    np.savez(ward / "ward.npz", train_images=images, train_labels=truth)
+    config = CONFIG.replace('"public"', f'"{labels}"') + f'data_root = "{ward}"\n{STREAM}'
+    (ward / "stream.toml").write_text(config.replace("365", "100_000"))
+    found = planned(ward, capsys, "stream", "--per-night", "20", "--nights", "3")["forecast"]
+    assert [[row["n"] for row in one["by_night"]] for one in found["classes"]] == sizes
+    assert found["classes"][0]["opening"] == (1 if sum(stored) else 30)
+    last = planned(ward, capsys, "stream", "--per-night", "20", "--nights", "9999")["forecast"]
+    come = sum(stored) + 2 * 20 * (9998 if sum(stored) else 9999)
+    assert {row["delta"] for row in last["prices"]} == {1 / (10 * come)}
+
+
 def test_what_is_said_of_a_range_is_true_of_this_one(
     ward: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from covdp.ledger import Account, Ledger
     from covdp.privacy import Budget
     from covdp.publish import ReleaseConfig
+    from covdp.publish.preview import Preview
 
 Value = TypeVar("Value")
 
@@ -124,16 +125,24 @@ def start(
 
 def _checked(
     made: "ReleaseConfig", ledger: str | None
-) -> tuple[dict[str, list[str]], dict[str, Path], bool]:
-    """Return decisions before a release is paid, notes, their page, and True if it is refused."""
+) -> tuple[dict[str, list[str]], dict[str, Path], bool, str]:
+    """Return decisions and notes, their page, True if a release is refused, and public sizes."""
     from covdp.files import default_out
 
     try:
         preview, paths = look(made, None, default_out(made.name, "check"), ledger, made=True)
     except CovdpError as error:  # such as a folder without an image
-        return {"decide": [one_line(error)], "notes": []}, {}, True
+        return {"decide": [one_line(error)], "notes": []}, {}, True, ""
     said = {"decide": [*preview.decisions, *preview.paste], "notes": list(preview.notes)}
-    return said, {"check": paths["page"]}, preview.refused
+    return said, {"check": paths["page"]}, preview.refused, f"; here: {_sizes(preview)}"
+
+
+def _sizes(preview: "Preview") -> str:
+    """Return the public sizes of classes, or of all together, in words."""
+    if not preview.config.secret:
+        return ", ".join(f"{row.name} {row.units:,}" for row in preview.classes)
+    size = preview.images if preview.persons is None else preview.persons
+    return f"{size:,} of {len(preview.classes)} classes together"
 
 
 def _check_numbers(budget: float, total: float | None) -> None:
@@ -196,7 +205,7 @@ def _say_made(
 
     (row,) = book.show(made.population)
     where = book.database.place.removeprefix("ledger ")
-    found, pages, refused = _checked(made, ledger)
+    found, pages, refused, here = _checked(made, ledger)
     if output.json:
         print_json({"config": config, "ledger": where, "account": row, **found, **pages})
         return
@@ -205,11 +214,11 @@ def _say_made(
     names = MENDING if refused else NEXT
     commands = [shlex.join(["covdp", x, "--config", str(config), *more]) for x in names]
     left = equation(row.left, 6, left=True) if row.left else "nothing"
-    opening = "stream   a class has its first mean at {:,} {}s"
+    opening = "stream   a class has its first mean at {:,} {}s{}"
     for line in (
         f"ledger   {where}",
         f"account  {made.population}: {left} left of {equation(row.budget, 6)}",
-        *([opening.format(made.nights.first_mean, made.unit)] if made.nights else ()),
+        *([opening.format(made.nights.first_mean, made.unit, here)] if made.nights else ()),
         *(f"check    {page}" for page in pages.values()),
         *(f"{'' if place else 'decide':8} {text}" for place, text in enumerate(found["decide"])),
         *(["refused  covdp release, until this is decided or mended"] if refused else ()),

@@ -196,7 +196,7 @@ def test_start_leaves_what_is_there(ward: Path, capsys: pytest.CaptureFixture[st
     assert json.loads(capsys.readouterr().out)["account"]["budget"]["mu"] == 2.0
     assert load_release(Path("second.toml"), opened=True).stream is not None
     assert start(*again[:-1], "nights.toml", "--nights", "100") == 0
-    assert "a class has its first mean at 1,200 images" in capsys.readouterr().out
+    assert "a class has its first mean at 1,200 images; here: " in capsys.readouterr().out
     assert start("--population", "ward-7", "--budget", "-1", "--out", "third.toml") == 2
     assert "--budget must be a number above 0" in capsys.readouterr().err
     assert not Path("third.toml").exists()

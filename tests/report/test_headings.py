@@ -29,7 +29,7 @@ def test_no_paragraph_of_a_caption_is_a_wall() -> None:
     for name, page in load_pages().items():
         for block in page["block"]:
             lengths = [len(END.findall(block.get("caption", "")))]
-            lengths += [1 + len(END.findall(text)) for _, text in block.get("meanings", ())]
+            lengths += [1 + len(END.findall(text)) for _, text, *_ in block.get("meanings", ())]
             assert max(lengths) <= 5, f"{name}: {block['name']}"
 
 
@@ -61,8 +61,9 @@ def test_a_chart_of_errors_is_headed_by_the_series_that_is_best_most_often(out: 
     (run,) = load_runs(out)
     assert run.rows is not None
     page = build_report(out).read_text(encoding="utf-8")
-    assert f"<h2>{best_of(run.rows)}</h2>" in page
-    assert re.search(r'href="#[^"]*-error"[^>]*>Error against budget<', page)
+    name = "Error against budget"
+    assert f'<h2><span class="where">{name}:</span> {best_of(run.rows)}</h2>' in page
+    assert re.search(rf'href="#[^"]*-error"[^>]*>{name}<', page)
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,13 @@ GAPS_SAID = 3
 """Gaps, the latest ones, whose reason is in the caption."""
 HEIGHT, LINE_HEIGHT, LETTER_WIDTH = 240, 14, 6.5
 """Pixels of a timeline's height, as in ``reports/charts.json``, and of the texts in its gaps."""
+ONE_RUN = 230
+"""Pixels of the width of a timeline of one run."""
 COLUMNS = 3
 """Panels in a row, where terms are compared."""
+WHISKER = 1.0
+"""Widths of all bands of a panel that whiskers may reach beyond these on each side."""
+CUT_OFF = " ‹ and ›: the thin stroke goes on."
 DATES = 8
 """Dates up to which each has a mark of its own on the axis of time."""
 
@@ -223,6 +228,9 @@ def _chart(
     middles = [] if scale.middle is None else [middle]
     chart["layer"] = [*middles, *curves, *marks, *([reasons] if gaps else [])]
     chart["transform"] += dates
+    if len(runs) == 1 and not gaps:  # its one mark is seen on a narrow screen, too
+        del chart["usermeta"]
+        chart["width"] = ONE_RUN
     return chart
 
 
@@ -266,10 +274,9 @@ def comparison(
     if any(record.get("least") is None for record in records):
         records = [{k: x for k, x in row.items() if k not in ("least", "most")} for row in records]
     else:
-        *marks, band = chart["spec"]["layer"]
-        ends = {"x": {**band["encoding"]["x"], "field": "least"}, "x2": {"field": "most"}}
-        thin = {"mark": {"type": "rule", "strokeWidth": 0.7}, "encoding": band["encoding"] | ends}
-        chart["spec"]["layer"] = [*marks, thin, band]
+        chart = _with_whiskers(chart)
+        panels_of = style.grouped((row["term"], row) for row in records)
+        caption += CUT_OFF * any(map(_is_cut, panels_of.values()))
     return style.finish(
         chart,
         records,
@@ -280,6 +287,45 @@ def comparison(
         legend=classes,
         columns=style.BAND_COLUMNS,
     )
+
+
+def _is_cut(records: Sequence[Record]) -> bool:
+    """Return True if a whisker of one panel is longer than its panel shows."""
+    low, high = min(row["low"] for row in records), max(row["high"] for row in records)
+    room = WHISKER * (high - low)
+    return any(row["least"] < low - room or row["most"] > high + room for row in records)
+
+
+def _with_whiskers(chart: Chart) -> Chart:
+    """Return panels with whiskers, thin strokes, none of which reaches further than `WHISKER`."""
+    *marks, band = chart["spec"]["layer"]
+    at, x = band["encoding"], band["encoding"]["x"]
+    arrow = {key: at[key] for key in ("y", "yOffset", "color")}
+    more = [
+        {
+            "mark": {"type": "text", "fontSize": 14, "baseline": "middle"},
+            "encoding": arrow
+            | {"x": x | {"field": drawn}}
+            | {"text": {"condition": {"test": f"datum.{end} {sign} datum.{drawn}", "value": text}}},
+        }
+        for end, sign, drawn, text in (("least", "<", "from", "‹"), ("most", ">", "to", "›"))
+    ]
+    thin = {
+        "mark": {"type": "rule", "strokeWidth": 0.7},
+        "encoding": at | {"x": x | {"field": "from"}, "x2": {"field": "to"}},
+    }
+    ends = (("min", "low", "bottom"), ("max", "high", "top"))
+    room = f"{WHISKER} * (datum.top - datum.bottom)"
+    transform = [
+        {
+            "joinaggregate": [{"op": op, "field": end, "as": name} for op, end, name in ends],
+            "groupby": ["term"],
+        },
+        {"calculate": f"max(datum.least, datum.bottom - {room})", "as": "from"},
+        {"calculate": f"min(datum.most, datum.top + {room})", "as": "to"},
+    ]
+    spec = {**chart["spec"], "layer": [*marks, thin, *more, band]}
+    return {**chart, "transform": transform, "spec": spec}
 
 
 def _panels(
@@ -346,9 +392,10 @@ def along_runs(runs: Sequence[str]) -> Chart:
     few, years = len(dates) <= DATES, (dates[-1] - dates[0]).days > 400
     written = ("%-d %b %Y" if few else "%b %Y") if years else "%-d %b"
     each = [{"year": d.year, "month": d.month, "date": d.day, "utc": True} for d in dates]
+    scale = {"type": "utc", "domain": [each[0], each[-1]]}
     ticks = {"values": each} if few else {"tickCount": 6}
     marks = dict(labelOverlap="greedy", grid=False, format=written, **ticks)
-    return channel("when:T", title="planned date", axis=marks, scale={"type": "utc"})
+    return channel("when:T", title="date", axis=marks, scale=scale)
 
 
 def _is_date(text: str) -> bool:

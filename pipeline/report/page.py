@@ -355,7 +355,13 @@ def blocks_of(section: Section, declared: Sequence[Mapping[str, Any]]) -> list[B
             heading = getattr(content, "finding", "") or item["title"]
             texts = (item["name"], heading, caption, item["template"])
             folded = "folded" in item and expression(item["folded"])(it=section.subject)
-            more = {"entry": item["title"], "meanings": item.get("meanings", ())}
+            known = {"it": section.subject, "content": content}
+            meanings = [
+                (word, meaning)
+                for word, meaning, *when in item.get("meanings", ())
+                if all(expression(text)(**known) for text in when)
+            ]
+            more = {"entry": item["title"], "meanings": meanings}
             blocks.append(Block(*texts, content, bool(folded), **more))
         else:
             blocks += content or []

@@ -13,7 +13,7 @@ import pytest
 from covdp.descriptors import DESCRIPTORS, terms_of
 from covdp.publish.readings import ClassReadings, Reading
 from covdp.report import build_report, release_page
-from covdp.report.page import load_pages
+from covdp.report.page import Finding, Section, blocks_of, load_pages, table
 from covdp.report.run_page import measured
 from covdp.report.runs import load_runs
 from covdp.results import Table, unique
@@ -31,6 +31,21 @@ def test_no_paragraph_of_a_caption_is_a_wall() -> None:
             lengths = [len(END.findall(block.get("caption", "")))]
             lengths += [1 + len(END.findall(text)) for _, text, *_ in block.get("meanings", ())]
             assert max(lengths) <= 5, f"{name}: {block['name']}"
+
+
+@pytest.mark.parametrize("steps", [["count"], ["mean 1", "shells 1"], ["mean", "shells", "count"]])
+def test_words_that_a_table_lacks_are_not_explained(steps: list[str]) -> None:
+    """A night's draws of noise are those in its table; a joint release has a ρ of its own."""
+    section = Section("a", "A", "", (), Finding(""), SimpleNamespace())
+    lines = [["normal", step] for step in steps]
+    for page in ("night", "release"):
+        declared = next(item for item in load_pages()[page]["block"] if item["name"] == "costs")
+        content = {**declared, "content": lambda _: table(["Class", "Step"], lines, text=2)}
+        (block,) = blocks_of(section, [content])
+        said = [word for word, _ in block.meanings]
+        if page == "night":
+            assert said[:-3] == [step.split()[0].capitalize() for step in steps]
+        assert said.count("Certified ρ") == 1
 
 
 @pytest.fixture(scope="module")

@@ -360,7 +360,7 @@ def radius_cell(row: ClassEntry) -> dict[str, str]:
     where = region(row)
     if not where.offered:
         return cell("", "not available")
-    return cell(number(where.radius), "noise and clipping, in all directions")
+    return cell(number(where.radius), "noise and clipping, averaged over directions")
 
 
 def term_chart(series: Series, term: Term, caption: str) -> Figure | None:
@@ -506,17 +506,20 @@ def changes(series: Series) -> list[dict[str, Any]]:
     lines = []
     for row, test in tests:
         both = together.get(id(test))
-        content = {"words": _change(test, both), "test": test, "together": both}
+        words = _change(test, both, nights - test.nights)
+        content = {"words": words, "test": test, "together": both}
         lines.append({"name": row.name, "nights": last(test.nights), **content})
     return lines if p_values else []
 
 
-def _change(test: WindowTest, together: float | None) -> str:
+def _change(test: WindowTest, together: float | None, end: int) -> str:
+    """Return the result of a test against the nights from `test.since` to `end`."""
     if together is None:
         return f"Not tested: {test.reason}."
+    before = f"nights {test.since} to {end}" if test.since < end else f"night {end}"
     if together <= ALPHA:
-        return f"Unlike those from night {test.since} on."
-    return "Noise and chance may explain all differences."
+        return f"Unlike {before}."
+    return f"Noise and chance may explain all differences from {before}."
 
 
 def shared_statement(series: Series) -> dict[str, str]:

@@ -678,12 +678,12 @@ def _made_again(history: ClassHistory, points: Any, entered: NDArray[np.int64]) 
 
 DECODED = (
     "decoding: if another version of a decoder reads other pixels from a file, its image enters "
-    "again and counts twice; a change that is seen in public pictures ends the stream; others are "
-    "not seen"
+    "again and counts twice; a change that is seen in the pictures of the package ends the stream; "
+    "others are not seen"
 )
 LOST = (
-    "equality: once the private sums of earlier nights are lost, images, classes or persons that "
-    "are no longer the same are refused, and the refusal tells that"
+    "equality: if the saved sums of earlier nights are lost, a night is refused if images, classes "
+    "or persons have changed, and the refusal shows that"
 )
 ENTERED = (
     "copies: a copy of an image that was taken away does not enter, and a person who submits "
@@ -810,7 +810,7 @@ def _statement(
     last = {history.name: history.nights[-1] for history in classes}
     horizon, left = account.horizon, account.horizon - reservation.night
     follows = _stream_of(config).follows
-    paid = f"by {follows!r}, which this stream follows" if follows else "when the stream was opened"
+    paid = f"by {follows!r}, which it follows" if follows else "on its first night"
     statement = privacy_statement(
         config.promise,
         n_by_class={} if config.secret else {name: night.n_so_far for name, night in last.items()},
@@ -837,8 +837,5 @@ def _statement(
         *statement.items(),
         (f"{unit.capitalize()}s of this night (exact)", entered),
         ("Horizon", f"night {reservation.night} of {horizon}; {left} left"),
-        (
-            "Charged to the account",
-            f"{account.cost}, once, {paid}; this night cost nothing more",
-        ),
+        ("Charged to the account", f"{account.cost}, once for all nights of the stream, {paid}"),
     ]

@@ -970,7 +970,7 @@ def test_after_the_horizon_another_stream_follows(ward: Ward) -> None:
     assert (ill["joined"]["n"], well["joined"]["n"]) == (15, 8)
     assert ill["joined"]["point"] not in (before[1], ill["point"])
     assert ward.ledger.show("ward-7")[0].spent == GDP(20.0)
-    paid = "20-GDP, once, by 'nightly', which this stream follows; this night cost nothing more"
+    paid = "20-GDP, once for all nights of the stream, by 'nightly', which it follows"
     assert dict(found["statement"])["Charged to the account"] == paid
     ward.put(well=3)
     assert ward.night(4)["classes"][0]["joined"]["n"] == 12

@@ -143,6 +143,35 @@ def test_tooltips_hold_value_interval_and_date() -> None:
     assert "95 %" in str(fields["interval"])
 
 
+@pytest.mark.parametrize(("most", "cut"), [(1.29, False), (250.0, True)])
+def test_strokes_of_clipping_leave_the_axes_to_marks_and_bands(most: float, cut: bool) -> None:
+    """A thin stroke ends a width of the bands beyond them, with a mark, and the caption says so."""
+    records = [{**read(run), "term": "Size", "least": 0.71, "most": most} for run in "ab"]
+    texts: dict[str, Any] = {"name": "x", "title": "X", "caption": "", "classes": ["well"]}
+    figure = comparison(records, along="run", **texts)
+    assert figure is not None
+    assert (("›" in figure.svg), ("goes on" in figure.caption)) == (cut, cut)
+    assert "‹" not in figure.svg
+    assert max(map(float, re.findall(r">([0-9.]+)</text>", figure.svg))) < 2.0
+    assert f"{most:g}" in figure.csv
+
+
+def test_one_run_is_seen_on_a_phone_and_dates_stay_on_the_axis() -> None:
+    """The picture of one run fits a phone; the axis of time does not follow the reader's choice."""
+    alone, several = drawn([read(DAYS[0])]), drawn([read(day) for day in DAYS[:3]])
+    assert alone is not None
+    assert several is not None
+    assert float(re.findall(r'width="([0-9.]+)"', alone.svg)[0]) < 340 < WIDTH
+    assert "usermeta" not in alone.spec
+    ends = [(end["month"], end["date"]) for end in axis_of(several)["scale"]["domain"]]
+    assert ends == [(1, 1), (1, 3)]
+
+
+def axis_of(figure: Figure) -> dict[str, Any]:
+    """Return the axis of runs of a chart."""
+    return dict(figure.spec["layer"][0]["encoding"]["x"])
+
+
 def series(values: np.ndarray, half: float, *, horizon: int | None = None) -> Series:
     """Return releases of two classes in three terms, (runs, classes, terms), with their bands."""
     terms = (CONTRAST, ROUGHNESS, CORNERS)

@@ -678,9 +678,10 @@ def window_mean(
 ) -> WindowMean | None:
     """Return the mean of the records of the last `nights` nights, None where none of them came.
 
-    A window reaches back to the opening at most: what was released there is one mean, which no
-    night can be taken out of. ``first`` says where it begins. Where labels are secret it has none
-    either if a count of `SURE_COUNT_SD` of its deviations or fewer is all that was released.
+    A window reaches back to the night after the opening at most: what was released there is one
+    mean, which no night can be taken out of. ``first`` says where it begins. Where labels are
+    secret it has none either if a count of `SURE_COUNT_SD` of its deviations or fewer is all that
+    was released.
 
     Parameters
     ----------

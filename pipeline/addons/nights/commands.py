@@ -16,8 +16,8 @@ def history(
     """Write one page with all that was released about a population, run after run.
 
     The page shows means in terms that readers of images use, with bands, the budget that is left,
-    and each release with its statement and its committed bytes. Only these bytes are read, so the
-    page costs no privacy. The page needs no network and no JavaScript.
+    and each release with its statement and its file. Only what was released is read, so the page
+    costs no privacy. The page needs no network and no JavaScript.
 
     ```
     covdp history --out /srv/released/history
@@ -27,7 +27,7 @@ def history(
     Parameters
     ----------
     out
-        The folder of ``index.html`` and of the committed bytes.
+        The folder of ``index.html`` and of the files.
     population
         Population of the history; may be left out where the ledger holds releases of one only.
     """

@@ -7,6 +7,7 @@ noise. The reason, ``why``, stands in the gap instead. Whiskers, from ``least`` 
 drawn of all records of a picture or of none.
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -28,6 +29,8 @@ ONE_RUN = 230
 """Pixels of the width of a timeline of one run."""
 COLUMNS = 3
 """Panels in a row, where terms are compared."""
+BESIDE = 5
+"""Pixels, about, between the marks of two classes on a date, where dates are few."""
 WHISKER = 1.0
 """Widths of all bands of a panel that whiskers may reach beyond these on each side."""
 CUT_OFF = " ‹ and ›: the thin stroke goes on."
@@ -208,7 +211,7 @@ def _chart(
         room = min(float(gap["up"]) for gap in gaps) - LINE_HEIGHT - 4
         up = {**up, "scale": {**up["scale"], "range": [room, 0]}}
     dated = along["field"] == "when"
-    dates = [{"calculate": "toDate(datum.run)", "as": "when"}] if dated else []
+    dates = [{"calculate": _placed(runs, classes), "as": "when"}] if dated else []
     size, stroke = (14, 1) if len(runs) > MANY_RUNS else (44, 2)
     chart = style.chart_of(
         "timeline",
@@ -232,6 +235,16 @@ def _chart(
         del chart["usermeta"]
         chart["width"] = ONE_RUN
     return chart
+
+
+def _placed(runs: Sequence[str], classes: Sequence[str]) -> str:
+    """Return the place of a mark on an axis of dates; of few, those of a date are side by side."""
+    if len(runs) > DATES:
+        return "toDate(datum.run)"
+    days = (date.fromisoformat(runs[-1]) - date.fromisoformat(runs[0])).days
+    step = BESIDE * days * 24 * 3600 * 1000 / style.WIDTH
+    names, middle = json.dumps(list(classes)), (len(classes) - 1) / 2
+    return f"toDate(datum.run) + {step:g} * (indexof({names}, datum.class) - {middle:g})"
 
 
 def comparison(

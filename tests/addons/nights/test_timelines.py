@@ -167,6 +167,22 @@ def test_one_run_is_seen_on_a_phone_and_dates_stay_on_the_axis() -> None:
     assert ends == [(1, 1), (1, 3)]
 
 
+@pytest.mark.parametrize(("days", "apart"), [(3, 5.0), (len(DAYS), 0.0)])
+def test_classes_of_a_date_are_side_by_side_where_dates_are_few(days: int, apart: float) -> None:
+    """Marks of two classes are about five pixels apart; of many dates they are on the date."""
+    names = ["o'\"\\well", "ill"]
+    every = [read(day, of=name) for day in DAYS[:days] for name in names]
+    texts: dict[str, Any] = {"name": "x", "title": "X", "caption": "", "classes": names}
+    figure = timeline(every, scale=Scale("low", "high"), first="all", **texts)
+    assert figure is not None
+    marks = re.findall(
+        r'translate\(([-0-9.]+),[-0-9.]+\)" d="M[^"]*" fill="[^"]*" fill-o', figure.svg
+    )
+    assert len(marks) == 2 * days
+    places = sorted(map(float, marks))
+    assert np.diff(places)[0] == pytest.approx(apart, abs=0.5)
+
+
 def axis_of(figure: Figure) -> dict[str, Any]:
     """Return the axis of runs of a chart."""
     return dict(figure.spec["layer"][0]["encoding"]["x"])

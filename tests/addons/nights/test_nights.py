@@ -652,7 +652,7 @@ def test_a_night_of_a_later_day_is_refused(ward: Ward, monkeypatch: pytest.Monke
     path = ward.folder / "night.toml"
     today = datetime.now(UTC) + settling.EARLY
     tomorrow = load_release(path, run_key=f"{today + timedelta(days=1):%Y-%m-%d}")
-    with pytest.raises(ConfigError, match=f"found run key {tomorrow.run_key}, and today is"):
+    with pytest.raises(ConfigError, match=f"{tomorrow.run_key} is in the future, as today is"):
         release_night(tomorrow, ward.ledger, ward.folder)
     assert ward.ledger.show("ward-7")[0].spent is None
     tokens = ["--ledger", str(ward.folder / "ledger.sqlite"), "--out", str(ward.folder / "out")]

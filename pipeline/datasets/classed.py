@@ -176,12 +176,10 @@ def collect(
     )
 
 
-COPIES = "A copy of an image counts once more; `covdp check` names copies."
+COPIES = "A copy of an image counts once more."
 
-CROPPED = (
-    "Images are cropped to their central square, if they are not square; "
-    'fit = "pad" or "stretch" in the card keeps all of each.'
-)
+SQUARED = {"crop": "cropped to their central square", "pad": "padded", "stretch": "stretched"}
+"""Words for the ways to make an image square."""
 
 
 def make_source(
@@ -229,8 +227,10 @@ def make_source(
         facts.append(
             f"Volumes have {fewest} to {most} slices; the size shown is that of the largest."
         )
-    if card.size and card.fit == "crop":
-        facts.append(CROPPED)
+    if card.size:
+        facts.append(
+            f"Images are {SQUARED[card.fit]} and resized to {card.size} × {card.size} pixels."
+        )
     if card.unit == "image":
         facts.append(COPIES)
     rows = slice(None) if file is None else file

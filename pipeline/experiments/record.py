@@ -241,13 +241,14 @@ def write_log(run: Run, notes: Sequence[str]) -> Path:
     n = source.units(config.splits)
     counts = tuple(ClassCount(label, source.classes[label], n[label]) for label in run.labels)
     note = _note(source.card, origin(source.card))
-    facts = (*notes, *source.facts, *_persons(config, source.select(config.splits)))
+    facts = (*source.facts, *_persons(config, source.select(config.splits)))
     setting = image_setting(run)
     shares, others = (budget_shares(config, setting, few=few) for few in (False, True))
     few = {series: own for series, own in others.items() if own != shares[series]}
     return _write(
         run,
-        facts,
+        notes,
+        facts=facts,
         dataset=note,
         classes=counts,
         image_shape=source.shape,
@@ -311,7 +312,7 @@ def write_missing(run: Run, reason: MissingError) -> Path:
     return run.table
 
 
-def _write(run: Run, facts: Sequence[str] = (), *, reason: str = "", **fields: Any) -> Path:
+def _write(run: Run, notes: Sequence[str] = (), *, reason: str = "", **fields: Any) -> Path:
     """Write the record with some `fields`, and those that follow from the config."""
     config, sizes = run.config, {item.name: item.n for item in fields.get("classes", ())}
     paper = config.paper and f"Reproduces {config.paper}."
@@ -327,7 +328,7 @@ def _write(run: Run, facts: Sequence[str] = (), *, reason: str = "", **fields: A
         privacy=statement(config, sizes) if sizes else {},
         guarantees=guarantees(config, sizes) if sizes else {},
         unit=_unit(config),
-        notes=tuple(filter(None, (reason, paper, *facts, *config.open))),
+        notes=tuple(filter(None, (reason, paper, *notes, *config.open))),
         steps=run.steps,
         started=run.started.isoformat(timespec="milliseconds"),
         finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -366,8 +367,8 @@ def _persons(config: ExperimentConfig, chosen: Selection) -> tuple[str, ...]:
         return ()
     _, many = np.unique(np.stack([chosen.labels, chosen.units]), axis=1, return_counts=True)
     return (
-        f"One record is one person: {many.sum():,} images make {len(many):,} records, of "
-        f"{many.min()} to {many.max()} images each.",
+        f"One record is the mean of one person's images: {many.sum():,} images make "
+        f"{len(many):,} records, of {many.min()} to {many.max()} images each.",
     )
 
 

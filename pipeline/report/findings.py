@@ -56,8 +56,8 @@ class LawChecks(NamedTuple):
         True if there is anything to compare with; true if it disagrees.
     reference : array, shape (cells,)
         The mean of the law, or that of exact draws of it; NaN where there is none.
-    score : array, shape (cells,)
-        Distance from it in standard errors.
+    p : array, shape (cells,)
+        Probability of a mean as far from it; NaN where there is none.
     shape : array, shape (cells,)
         n·d of the Gamma law that bounds the spread of the sum, NaN where none does.
     exact : array, shape (cells,)
@@ -67,7 +67,7 @@ class LawChecks(NamedTuple):
     known: NDArray[np.bool_]
     off: NDArray[np.bool_]
     reference: NDArray[np.float64]
-    score: NDArray[np.float64]
+    p: NDArray[np.float64]
     shape: NDArray[np.float64]
     exact: NDArray[np.float64]
 
@@ -94,7 +94,7 @@ def check_cells(table: Table) -> LawChecks:
     Returns
     -------
     LawChecks
-        Reference and score of each cell.
+        Reference and p of each cell.
     """
     from scipy import special
 
@@ -128,7 +128,7 @@ def check_cells(table: Table) -> LawChecks:
         known=testable,
         off=off,
         reference=np.where(testable, expected, np.nan),
-        score=np.where(testable, score, np.nan),
+        p=np.where(testable, p, np.nan),
         shape=np.where(radial & ~off, count * d, np.nan),
         exact=np.where(
             testable & ~off & (table["sampler"] == "exact"), table["expected_error"], np.nan
@@ -189,7 +189,7 @@ def disagreement(table: Table, checked: LawChecks, row: int) -> str:
     table : Table
         Summary of errors.
     checked : LawChecks
-        Reference and score of each cell.
+        Reference and p of each cell.
     row : int
         Number of the cell.
     """
@@ -269,7 +269,7 @@ def findings(run: FinishedRun) -> list[Finding]:
             sound = {name: column[~checked.off] for name, column in table.items()}
             items.append(_comparison(_one_panel(sound, run), run.record.baseline))
         if run.kind.means:  # what is drawn there is shown nowhere
-            items += _theory(checked)
+            items += _theory(table, checked)
         items += _disagreements(table, checked)
     if run.bound is not None:
         items.append(_bound(run.bound))
@@ -361,13 +361,20 @@ def _range(table: Table) -> Finding:
     return Finding(say("ranges", symbol=symbol, ends=ends), stated=True, result=True)
 
 
-def _theory(checked: LawChecks) -> list[Finding]:
+def _theory(table: Table, checked: LawChecks) -> list[Finding]:
     """Say how many measured means agree with their law, and at which rate that was asked."""
     count, off = int(checked.known.sum()), int(checked.off.sum())
     if not count:
         return []
-    farthest = np.nanmax(checked.score)
-    text = say("laws", count=count, off=off, farthest=farthest, rate=STATED)
+    worst = int(np.nanargmin(checked.p))
+    text = say(
+        "laws",
+        count=count,
+        off=off,
+        ratio=table["mean"][worst] / checked.reference[worst],
+        where=place(table, worst, f"“{table['series'][worst]}”"),
+        rate=STATED,
+    )
     return [Finding(text, warning=off > 0)]
 
 
@@ -376,7 +383,7 @@ def _disagreements(table: Table, checked: LawChecks) -> list[Finding]:
     out = []
     for series in unique(table["series"][checked.off])[0]:
         rows = np.flatnonzero(checked.off & (table["series"] == series))
-        worst = int(rows[np.argmax(checked.score[rows])])
+        worst = int(rows[np.argmin(checked.p[rows])])
         text = say(
             "disagreements",
             first=disagreement(table, checked, worst),

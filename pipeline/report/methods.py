@@ -261,7 +261,13 @@ def of_release(
 
 
 def of_experiment(
-    config: Settings, *, title: str = "", classes: str = "", guarantees: Mapping[str, str] = {}
+    config: Settings,
+    *,
+    title: str = "",
+    classes: str = "",
+    facts: Sequence[str] = (),
+    classified: int = 0,
+    guarantees: Mapping[str, str] = {},
 ) -> tuple[Sentences, SeriesSettings]:
     """Return what the settings of an experiment say, and those of each series of it.
 
@@ -273,6 +279,10 @@ def of_experiment(
         Title of the dataset, as its card has it.
     classes : str
         The classes with their sizes.
+    facts : sequence of str
+        Sentences on the images.
+    classified : int
+        Repetitions in which images are classified; 0 where none are.
     guarantees : mapping of str to str
         Guarantee of each series at its largest budget, or the reason why there is none.
     """
@@ -292,6 +302,9 @@ def of_experiment(
         made=settings.source or getattr(settings, "composition", None),
         title=title,
         classes=classes,
+        facts=[fact.removesuffix(".") for fact in facts],
+        classified=classified,
+        apart=any(getattr(x, key, None) for x in series for key in ("delta", "definition")),
         guarantee=guarantee,
         moment=settings.kind in WITH_MOMENT,
         plans=SERIES_PLANS,

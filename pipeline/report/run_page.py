@@ -148,7 +148,17 @@ def _sentences(run: FinishedRun) -> tuple[Sentences, SeriesSettings]:
     ran = _as_run(config | {"name": record.experiment}, rows)
     guarantees = {x: text for x, text in record.guarantees.items() if x in series}
     sizes = ", ".join(f"{item.name} n = {item.n:,}" for item in classes)
-    return of_experiment(ran, title=run.where, classes=sizes, guarantees=guarantees)
+    if not config.get("source") and record.unit != "image":
+        sizes += f" {record.units}"
+    kept = (run.use or {}).get("kept")
+    return of_experiment(
+        ran,
+        title=run.where,
+        classes=sizes,
+        facts=record.facts,
+        classified=len(kept[0]["kept"]) if kept else 0,
+        guarantees=guarantees,
+    )
 
 
 def _as_run(config: Mapping[str, Any], rows: Table) -> dict[str, Any]:
@@ -313,11 +323,16 @@ def samples(run: FinishedRun) -> list[dict[str, Any]]:
     return [
         {
             "name": classes[label].name if label in classes else f"class {label}",
-            "n": classes[label].n if label in classes else None,
+            "n": _counted(run.record, classes[label].n) if label in classes else None,
             "uri": _png(png),
         }
         for label, png in run.samples.items()
     ]
+
+
+def _counted(record: RunRecord, n: int) -> str:
+    """Return a number of records, with their unit where they are no images."""
+    return f"{n:,}{'' if record.unit == 'image' else ' ' + record.units}"
 
 
 def verified_bound(run: FinishedRun) -> dict[str, Any] | None:
@@ -525,7 +540,7 @@ def _moment(written: str) -> str:
 
 
 def machine_words(machine: Mapping[str, Any]) -> list[str]:
-    """Return what a machine is, in words: processor, cores, platform.
+    """Return what a machine is, in words: processor, cores that were used, platform.
 
     Parameters
     ----------
@@ -533,7 +548,7 @@ def machine_words(machine: Mapping[str, Any]) -> list[str]:
         Facts of a machine, by their names, as the record of a run has them.
     """
     cores = machine.get("cores")
-    counted = {"cores": f"{cores} core{'s' * (cores != 1)}"} if cores else {}
+    counted = {"cores": f"{cores} core{'s' * (cores != 1)} used"} if cores else {}
     return [str(value) for value in {**machine, **counted}.values()]
 
 

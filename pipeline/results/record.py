@@ -59,7 +59,7 @@ class DatasetNote:
 
 @dataclass(frozen=True)
 class ClassCount:
-    """One class of the dataset: its label, its name and how many images it has.
+    """One class of the dataset: its label, its name and how many records it has.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class ClassCount:
     name : str
         Name of the class.
     n : int
-        Number of images.
+        Number of records.
     """
 
     label: int
@@ -104,6 +104,8 @@ class RunRecord:
         Each step with its wall-clock time in seconds, in order.
     privacy : mapping of str to str
         The statement of privacy: label to text, in order.
+    facts : tuple of str
+        Sentences on the images: which are left out, how they are cropped, and whose they are.
     notes : tuple of str
         Further remarks for the reader.
     unit : str
@@ -134,6 +136,7 @@ class RunRecord:
     machine: Mapping[str, Any] = field(default_factory=dict)
     steps: tuple[tuple[str, float], ...] = ()
     privacy: Mapping[str, str] = field(default_factory=dict)
+    facts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unit: str = "image"
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)

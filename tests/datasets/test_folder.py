@@ -120,13 +120,13 @@ def test_pad_and_stretch_keep_the_whole_image(tmp_path: Path) -> None:
     assert thin.sum() == 20 * 9
 
 
-def test_what_a_crop_leaves_is_said(tmp_path: Path) -> None:
-    """That images are cropped is a fact of the source, where a card lets them be."""
+def test_how_images_became_square_is_said(tmp_path: Path) -> None:
+    """That images are cropped or padded, and to which size, is a fact of the source."""
     for name in ("cat", "dog"):
         save(tmp_path / "ward" / name / "0.png", picture(0, 10, 20))
-    fact, _ = ward(tmp_path, CARD + "size = 5\n").facts
-    assert "cropped to their central square" in fact
-    assert ward(tmp_path, CARD + 'size = 5\nfit = "pad"\n').facts == (COPIES,)
+    for keys, done in (("", "cropped to their central square"), ('fit = "pad"\n', "padded")):
+        fact, _ = ward(tmp_path, f"{CARD}size = 5\n{keys}").facts
+        assert fact == f"Images are {done} and resized to 5 × 5 pixels."
     assert ward(tmp_path).facts == (COPIES,)
     with pytest.raises(DatasetError, match="'fit' needs size"):
         ward(tmp_path, CARD + 'fit = "pad"\n')

@@ -415,20 +415,20 @@ def test_an_experiment_says_only_what_its_rows_hold(tmp_path: Path) -> None:
     whole = text(methods_of_runs([run]))
     assert f" = {budgets[0]:g}, {budgets[1]:g}" in whole
     assert all(f"“{name}” is" in whole for name in series)
-    assert "repeated 3 times" in whole
+    assert "Repetitions: 3; seed" in whole
     keep = (run.rows["series"] == series[0]) & (run.rows["repetition"] < 2)
     keep &= run.rows["budget"] == budgets[0]
     fewer = replace(run, rows={name: column[keep] for name, column in run.rows.items()})
     part = text(methods_of_runs([fewer]))
     assert f"“{series[0]}” is" in part
     assert not any(f"“{name}” is" in part for name in series[1:])
-    assert "repeated 2 times" in part
-    assert "others are compared" not in part
+    assert "Repetitions: 2; seed" in part
+    assert "baseline is" not in part
     assert f" = {budgets[0]:g}" in part
     assert f"{budgets[0]:g}, {budgets[1]:g}" not in part
     lost = {**run.rows, "status": np.full(len(run.rows["status"]), "data not available", object)}
     none = methods_of_runs([replace(run, rows=lost), replace(run, rows=None)])
     for _, one in none.paragraphs:
         assert "has no result" in one
-        assert not re.search("repeated|released|is the", one)
+        assert not re.search("Repetitions|released|is the", one)
     assert [one.key for one in none.references] == ["covdp"]

@@ -158,8 +158,8 @@ def test_times_and_machines_are_said_as_people_say_them(
 ) -> None:
     """To the second, in UTC; one core is no cores."""
     assert "<dd>2026-03-01 12:00:00 UTC</dd>" in sample[2]
-    assert machine_words({"processor": "p", "cores": 1}) == ["p", "1 core"]
-    assert machine_words({"cores": 2}) == ["2 cores"]
+    assert machine_words({"processor": "p", "cores": 1}) == ["p", "1 core used"]
+    assert machine_words({"cores": 2}) == ["2 cores used"]
 
 
 def test_numbers_are_the_means_of_the_rows(sample: tuple[Path, RunRecord, str]) -> None:
@@ -445,7 +445,8 @@ def test_what_is_open_has_no_tick(tmp_path: Path) -> None:
     (line,) = re.findall(r"<li([^>]*)>Not checked: “", html)
     assert line == ' class="open"'
     assert re.search(
-        r"<li>All 40 mean errors that have an exact expectation agree with it\. The farthest is ",
+        r"<li>All 40 mean errors that have an exact expectation agree with it\. "
+        r"The least likely is [0-9.]+ times its expectation: ",
         html,
     )
     (line,) = re.findall(r"<li([^>]*)>Each statement on errors is decided by", html)

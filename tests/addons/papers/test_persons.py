@@ -533,7 +533,7 @@ def test_a_run_takes_persons_for_records_and_says_so(ward: Path) -> None:
     assert sigma["persons"] == pytest.approx(7 / 4 * sigma["images"])
     assert (record.unit, record.units) == ("person", "persons")
     assert [item.n for item in record.classes] == [4, 2]
-    assert "11 images make 6 records, of 1 to 3 images each" in " ".join(record.notes)
+    assert "11 images make 6 records, of 1 to 3 images each" in " ".join(record.facts)
     assert record.privacy["Unit of privacy"].startswith("one person")
     assert record.privacy["Persons per class (exact)"] == "well: 4, ill: 2"
     assert record.guarantees["images"].startswith("none for persons")

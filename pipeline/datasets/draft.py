@@ -501,10 +501,12 @@ def _add_size(sketch: Sketch, usual: FileSummaries) -> list[str]:
     least = max(shortest, NARROWEST_IMAGE)
     low, high = (tuple(map(end, zip(*sides, strict=True))) for end in (min, max))
     size = sketch.keys["size"] = next((size for size in USUAL_SIDES if size <= shortest), least)
+    usual_sides = ", ".join(map(str, reversed(USUAL_SIDES)))
+    rule = f"the largest of {usual_sides}" if size in USUAL_SIDES else "the side"
     sketch.open.append(
         f"images have {len(sides)} sizes, heights and widths from {by(low)} to {by(high)}; size = "
-        f"{size} makes them square by cropping, and fit names other ways; size follows from the "
-        "smallest image and becomes public"
+        f"{size}, {rule} that the smallest image has, becomes public and makes them square by "
+        "cropping; fit names other ways"
     )
     return []
 
@@ -687,6 +689,10 @@ def draft_card(path: Path, root: Path | None = None) -> Draft:
     root = (root or path.parent).resolve()
     listing.require_inside(path, root, str(path))
     if path.is_file():
+        if path.suffix.lower() == ".npz":
+            raise DatasetError(
+                f"{path} is an array file: write its card by hand (data/README.md: an array file)"
+            )
         if path.suffix.lower() not in TABLE_ENDS:
             raise DatasetError(
                 f"{path} is no folder, nor a table (.csv, .parquet); name its folder"

@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from covdp.addons.hospital.table import read_columns, read_head
 from covdp.datasets import listing
+from covdp.datasets.cards import FORMATS
 from covdp.datasets.draft import (
     MOST_CLASSES,
     SLICES,
@@ -20,7 +22,7 @@ from covdp.datasets.draft import (
 )
 from covdp.datasets.source import SPLITS
 from covdp.datasets.summary import FILE_KINDS, HEADERS, summarise_files
-from covdp.errors import DatasetError
+from covdp.errors import DatasetError, printable
 
 USUAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "class": ("class", "label", "diagnosis", "target", "category", "finding"),
@@ -50,9 +52,7 @@ def draft_table(path: Path, root: Path) -> Draft:
     names, rows = read_head(path, HEADERS)
     paths = paths_in(path)
     if not paths:
-        raise DatasetError(
-            f"{path} has no column of paths to images, out of {names[:9]}; name them from there"
-        )
+        raise DatasetError(_without_paths(path, names, rows))
     doubts, columns = [], {role: _called(names, x) for role, x in USUAL_COLUMNS.items()}
     files = [name for name in paths if name != columns["mask"]] or paths
     if len(files) > 1:
@@ -87,6 +87,22 @@ def draft_table(path: Path, root: Path) -> Draft:
     }
     looks, faults = summarise_files(kind, find, images, most=HEADERS)
     return write_draft(path, Sketch(kind, looks, faults, keys, doubts, labels, people))
+
+
+def _without_paths(table: Path, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return why no column of a table is of paths: one names files that are not there, or none."""
+    ends = (*chain.from_iterable(FORMATS.values()), ".dcm", ".nii", ".nii.gz")
+    for place, name in enumerate(names):
+        if rows and all(row[place].lower().endswith(ends) for row in rows):
+            lost = next(row[place] for row in rows if not (table.parent / row[place]).is_file())
+            return (
+                f"column {name} of {table} names {printable(lost, lines=False)}, which is not in "
+                f"{table.parent}; write paths relative to the folder of the table"
+            )
+    return (
+        f"{table} has no column of paths to images, out of {', '.join(names)}; add one, relative "
+        "to its folder"
+    )
 
 
 def _kind_of_most(find: Find, images: Sequence[str], doubts: list[str]) -> str:

@@ -39,6 +39,8 @@ FACTS = ("name", "title", "definitions", "manifolds", "samplers", "pure", "relea
 def datasets(*, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
     """List the known datasets: images, classes, licence, and whether they are on disk.
 
+    A config takes the smallest size of a dataset unless its `size` names another.
+
     ```
     covdp datasets
     covdp datasets --data-root ~/medmnist --json

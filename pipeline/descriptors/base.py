@@ -63,14 +63,14 @@ class Descriptor:
     norm_bound : float
         B ≥ max ‖φ‖², as the papers use it in their radius.
     units : callable
-        (height, width) ↦ the k numbers by which the kernel's features exceed φ.
+        (height, width) ↦ k factors: feature j of the kernel is units[j]·φ_j, minus its centre.
     kernel : callable
         Adds the moments Σ_x (1, φ)(1, φ)ᵀ of each image, see the top of this file.
     reference : callable
         φ of every pixel, (k, h·w) or (k, d·h·w), of one image in plain NumPy: what the tests
         compare the kernel with.
     exact : bool
-        True if the kernel works in int64, with every feature within ±`reach` of a fixed number.
+        True if the kernel works in int64, with every feature, less its centre, within ±`reach`.
     reach : int
         Bound on every feature, in the kernel's units of measurement.
     grid : int

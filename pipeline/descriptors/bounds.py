@@ -154,8 +154,8 @@ def domain(
     -------
     DescriptorDomain
         For 28×28 and η = 1e-6, log-Euclidean: `oct5` r = 30.892, D = 54.081; `grid9` r = 41.447,
-        D = 39.491; `grid11` r = 45.821, D = 43.637. With masks D = 39.874 and
-        43.990. `vol7`, volumes of any size: r = 36.552, D = 64.014.
+        D = 39.491; `grid11` r = 45.821, D = 43.637. With masks `grid9` D = 39.874,
+        `grid11` D = 43.990. `vol7`, volumes of any size: r = 36.552, D = 64.014.
 
     Raises
     ------

@@ -189,8 +189,8 @@ def frechet_mean(
     Raises
     ------
     DomainError
-        When the points are not on the manifold; under positive curvature also when they do not
-        are within ½·min(injectivity radius, π/√(largest curvature)) of their mean: a mean need not
+        When the points are not on the manifold; under positive curvature also when some point is
+        not within ½·min(injectivity radius, π/√(largest curvature)) of the mean: a mean need not
         be unique then (Afsari, "Riemannian L^p center of mass", Proc. AMS 139, 2011, Theorem 2.1).
     ConvergenceError
         When `tolerance` is not reached, with the number of steps and the norm that was reached.

@@ -381,11 +381,16 @@ def region(
     ----------
     released : Released
         Release that `private_mean` returned first, or an entry of ``classes`` in the document of a
-        release or of a night: then of the mean of all records of the stream so far.
+        release or of a night (of a night: the mean of all records of the stream so far).
     level : float
         Confidence, between 0 and 1.
     of : {"sample", "population"}
         Mean of the records of the release; or of the population that each was drawn from.
+
+    Returns
+    -------
+    ConfidenceRegion
+        Region around the released mean.
 
     Raises
     ------

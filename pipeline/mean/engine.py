@@ -299,8 +299,8 @@ def mean(
     noise : Noise
         `LATTICE`, or `FloatNoise` of a generator.
     labels : {"public", "secret"}, optional
-        "secret" if the class of each record is; so where `total` is given. Then one draw of each
-        class costs `budget` for all classes together, see ``release.py``; `points` may be none.
+        "secret" if classes are secret; implied by `total`. Then one draw of each class costs
+        `budget` for all classes together, see ``release.py``; `points` may be none.
     total : int, optional
         Public number of records of all classes together, with secret labels.
 
@@ -414,7 +414,7 @@ def private_mean(
     rng : numpy.random.Generator or Noise
         Source of noise: a generator, or `LATTICE` for hardened noise.
     labels : {"public", "secret"}, optional
-        "secret" if the class of each record is; so where `total` is given.
+        "secret" if classes are secret; implied by `total`.
     total : int, optional
         Public number of records of all classes together, with secret labels.
 

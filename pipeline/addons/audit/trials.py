@@ -57,6 +57,14 @@ LEAST_TRIALS = 1000
 """Fewest draws from either law that make sense."""
 
 
+EXPLAINED = {
+    SQUARED_MU: "Rows of μ² are exact, the largest of all transcripts that were replayed on both "
+    "data sets.",
+    STATED_COST: "Stated: the cost of the noise's scale by the proven sensitivity.",
+    NOISE: "Noise: the p-value of a test of each coordinate and step against its law; there tight "
+    "is the ratio of the logarithms.",
+}
+"""Sentence on the rows of a quantity."""
 EXACT_SLACK = 1e-9
 """Largest share by which the rounding of a sum may carry an exact μ² above its claim."""
 
@@ -396,6 +404,7 @@ def row(finding: AuditFinding) -> dict[str, Any]:
 
 def _table(findings: Sequence[AuditFinding], title: str) -> Table:
     """Return a table of bounds beside what is claimed; it fits in 80 columns."""
+    there = {finding.claim.quantity for finding in findings}
     table = Table(
         "guarantee",
         *(Column(head, vertical="bottom") for head in ("at least", "claimed", "tight", "verdict")),
@@ -403,10 +412,8 @@ def _table(findings: Sequence[AuditFinding], title: str) -> Table:
         caption=(
             f"Sound code fails an audit with probability {FALSE_ALARM:g} at most, all rows "
             "together. A bound above its claim proves a fault. A bound below it proves nothing, as "
-            "few draws make it low. Tight: the bound over the claim. Rows of μ² are exact, the "
-            "largest of all transcripts that were replayed on both data sets. Stated: the cost of "
-            "the noise's scale by the proven sensitivity. Noise: the p-value of a test of each "
-            "coordinate and step against its law; there tight is the ratio of the logarithms."
+            "few draws make it low. Tight: the bound over the claim."
+            f"{''.join(f' {text}' for name, text in EXPLAINED.items() if name in there)}"
         ),
         box=box.SIMPLE_HEAD,
         pad_edge=False,

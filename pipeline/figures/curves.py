@@ -537,4 +537,4 @@ def steps(record: RunRecord) -> Figure | None:
         columns={"label": "step", "value": "seconds"},
     )
     share = 100.0 * most / max(total, 1e-9)
-    return figure and replace(figure, finding=f"Step {longest}: {share:.0f} % of the time")
+    return figure and replace(figure, finding=f"Time per step: {longest} {share:.0f} %")

@@ -150,15 +150,9 @@ def _sentences(run: FinishedRun) -> tuple[Sentences, SeriesSettings]:
     sizes = ", ".join(f"{item.name} n = {item.n:,}" for item in classes)
     if not config.get("source") and record.unit != "image":
         sizes += f" {record.units}"
-    kept = (run.use or {}).get("kept")
-    return of_experiment(
-        ran,
-        title=run.where,
-        classes=sizes,
-        facts=record.facts,
-        classified=len(kept[0]["kept"]) if kept else 0,
-        guarantees=guarantees,
-    )
+    own: dict[str, Any] = {"classes": sizes, "facts": record.facts, "guarantees": guarantees}
+    kept = (run.use or {}).get("kept") or [{"kept": ()}]
+    return of_experiment(ran, title=run.where, classified=len(kept[0]["kept"]), **own)
 
 
 def _as_run(config: Mapping[str, Any], rows: Table) -> dict[str, Any]:
@@ -323,16 +317,12 @@ def samples(run: FinishedRun) -> list[dict[str, Any]]:
     return [
         {
             "name": classes[label].name if label in classes else f"class {label}",
-            "n": _counted(run.record, classes[label].n) if label in classes else None,
+            "n": classes[label].n if label in classes else None,
+            "units": "" if run.record.unit == "image" else f" {run.record.units}",
             "uri": _png(png),
         }
         for label, png in run.samples.items()
     ]
-
-
-def _counted(record: RunRecord, n: int) -> str:
-    """Return a number of records, with their unit where they are no images."""
-    return f"{n:,}{'' if record.unit == 'image' else ' ' + record.units}"
 
 
 def verified_bound(run: FinishedRun) -> dict[str, Any] | None:
@@ -375,7 +365,8 @@ def bound_in_words(run: FinishedRun) -> list[str]:
     if found is None:
         return []
     classes = [f"{x['name']} {x['distance']} ({x['share']} of r)" for x in found["classes"]]
-    return [*found["formula"].split("; "), f"farthest image: {', '.join(classes)}"]
+    formula = found["formula"].replace("r =", "radius r =").replace("D =", "diameter D =")
+    return [*formula.split("; "), f"farthest image: {', '.join(classes)}"]
 
 
 def _png(content: bytes) -> str:
@@ -461,7 +452,10 @@ def _best(run: FinishedRun) -> str:
     if not ranks or (len(ranks) > 1 and ranks[0][1] == ranks[1][1]):
         return ""
     name, count = ranks[0]
-    return f"{name}: {words} in {count} of {sum(name in values for values, _ in alone)} cases"
+    total = sum(name in values for values, _ in alone)
+    cases = f"all {total} cases" if 1 < count == total else f"{count} of {total} cases"
+    some = any({name} == {*dict(values)} for values in cells.values())
+    return f"{name}: {words} in {cases}{' with a rival' * some}"
 
 
 def _names_of(best: Callable[..., float], values: Iterable[tuple[str, float]]) -> set[str]:

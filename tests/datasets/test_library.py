@@ -303,8 +303,8 @@ def test_the_main_job_runs_on_a_downloaded_file(
     assert {path.name: path.read_bytes() for path in root.iterdir()} == {"octmnist.npz": BODY}
     (table,) = (out / "results").glob("*.parquet")
     bound, *_, farthest, results, report = (said := capfd.readouterr()).out.splitlines()
-    assert (bound[:11], farthest.split()[:2], said.err) == (
-        "bound    r ",
+    assert (bound[:18], farthest.split()[:2], said.err) == (
+        "bound    radius r ",
         ["farthest", "image:"],
         "",
     )

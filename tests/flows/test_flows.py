@@ -130,7 +130,7 @@ def test_python_m_flows_writes_what_the_command_writes(
         printed = process.stdout.read().splitlines()
     assert process.returncode == 0, said
     table = Path("results") / "main-tiles.parquet"
-    assert any(line.startswith("bound    r = ") and "30.89" in line for line in printed)
+    assert any(line.startswith("bound    radius r =") and "30.89" in line for line in printed)
     assert printed[-2:] == [f"results  {out / table}", f"report   {out / 'report.html'}"]
     assert "Task run 'verify_bound' - Finished in state Completed()" in said
     assert status == 401

@@ -81,7 +81,7 @@ def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
     chart = style.chart_of(
         "printed",
         x=channel("value:Q", **{**along, "title": along["title"] or None}),
-        y=style.down("quantity", names, 34),
+        y=style.down("quantity", names, 40),
         whose=[PAPER, OURS],
     )
     numbers = "; ".join(

@@ -178,7 +178,7 @@ def test_squared_errors_have_an_expectation_of_their_own(tmp_path: Path) -> None
     claim = ClaimConfig(**PLACE, factor=5.0, readings=readings, why="one is the square")
     (found,) = verdicts(run_of(tmp_path, rows, claim))
     assert found.word == "Depends on reading"
-    assert "With ρ²: agrees. So in 1 of 1 comparisons. By exact expectations" in found.found
+    assert "With ρ²: agrees. True in 1 of 1 comparisons. By exact expectations" in found.found
     assert "“b” has 9 times the mean squared error of “a”" in found.found
     assert "With ρ: does not agree." in found.found
     assert "“b” has 3 times the error of “a”" in found.found
@@ -321,7 +321,7 @@ def test_nothing_rests_on_a_chain_that_has_not_mixed(tmp_path: Path) -> None:
     run = run_of(tmp_path, rows, claim)
     (found,) = verdicts(run)
     assert found.word == "Cannot be judged"
-    assert "So in 1 of 1 comparisons; 1 more cannot be judged: “a” has not mixed" in found.found
+    assert "True in 1 of 1 comparisons; 1 more cannot be judged: “a” has not mixed" in found.found
     told = [item for item in findings(run) if item.warning]
     assert any("times too little noise. So in 1 cell (k = 30)" in item.text for item in told)
     alone = {name: column[rows["label"] == 30] for name, column in rows.items()}

@@ -111,7 +111,7 @@ def test_index_tells_every_statement_apart(site: Path) -> None:
     assert "Data not at hand 3 not a failure" in words
     assert "1 run had no data at hand, which is no failure." in words
     (why,) = re.findall(r'<p class="why">([^<]+)</p>', index)  # it does not agree
-    assert why.startswith("PneumoniaMNIST: So in 0 of 4 comparisons")
+    assert why.startswith("PneumoniaMNIST: True in 0 of 4 comparisons")
     assert "By exact expectations: “EWG, D/n, all data” has" in why
     assert "covdp reproduce first" in words
     assert "A paper on means" in words
@@ -169,7 +169,7 @@ def test_stand_ins_count_for_no_paper(tmp_path: Path) -> None:
     (tally,) = re.findall(r"<dt>Agrees .*?>(\d+)<", index)
     assert int(tally) == len(re.findall(r">PneumoniaMNIST[^<]*</a>", _rows(index, "Agrees"))) == 3
     page = text_of((tmp_path / "report-pages" / "first.html").read_text(encoding="utf-8"))
-    assert "This setting is not the paper's: nothing here counts for it or against it." in page
+    assert "On other data or settings than the paper's, 1 of 1 statement holds; this counts" in page
 
 
 def test_every_page_is_there_and_leads_to_the_others(site: Path) -> None:

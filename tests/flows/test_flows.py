@@ -203,7 +203,7 @@ def test_steps_are_told_in_words(
         "Prefect starts a server, which ends with the flow",
         "✓ images are on disk",
         "✓ each image is a covariance matrix",
-        "✓ 16 private means are drawn, one of each class by each mechanism",
+        "✓ private means are drawn, for 16 pairs of class and series",
         "✓ the report is written",
     ]
     assert [record.levelname for record in caplog.records] == ["INFO", "ERROR"]

@@ -421,7 +421,7 @@ def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: P
     output.show(f" [bold]{escape(usable)}[/]")
     output.show(f" {ledger.charge_line(charge, output)}")
     if stream is None:
-        for item in ledger.account_items(row, row.latest, output):
+        for item in ledger.account_items(row, row.latest, output) if output.verbose else ():
             output.show(item)
         return
     output.show(f" {escape(stream.in_words)}")

@@ -196,11 +196,12 @@ def _of(budget: Budget, config: ExperimentConfig, n_by_class: Mapping[str, int])
 def _promise(budget: Budget, config: ExperimentConfig, series: SeriesConfig, n: int) -> str:
     """Return what one draw of a series guarantees; of Laplace noise alone as pure DP, too.
 
-    Of a person in several classes ε adds up otherwise: there only the budget is stated.
+    Of a person in several classes, or with noise for a group of images, ε adds up otherwise: there
+    only the budget is stated.
     """
-    plan = series.plan
+    plan, many = series.plan, persons_of(config)
     alone = isinstance(plan, SinglePlan) and not pays_footpoint(plan)
-    alone = alone and persons_of(config) in (None, 1)
+    alone = alone and (many is None or (many == 1 and not UNITS[unit_of(series)].group))
     if not (alone and MECHANISMS[series.mechanism].pure) or isinstance(budget, PureDP):
         return _with_equivalent(budget, n)
     return f"{PureDP(laplace_epsilon(budget))}, pure: δ = 0, which implies {budget}"

@@ -176,7 +176,7 @@ def test_all_releases_together_are_told_for_the_fewest_images(ward: Path, first:
     about = {1: "", 2: ", of 2 images of one person"}[first]
     together = f"is right with at most {best_test(row.spent, True)} %."
     noise = ", if all releases used hardened noise, the attacker"
-    assert f"all releases that the account paid for{about}{noise} {together}" in text
+    assert f"all releases so far{about}{noise} {together}" in text
     assert f"Some of these releases counted at most {images} of a person." in text
 
 

@@ -824,7 +824,8 @@ def _predictions(
         ]
         if varied:
             said.append(
-                "Classes of similar images, such as chest X-rays, are nearer to the lower end."
+                "Classes of similar images, such as chest X-rays, are nearer to the lower end; a "
+                "few images that are very unlike the others add to the error."
             )
             varied = False
         worst = [upper for upper, _ in rows]

@@ -177,7 +177,7 @@ class Preview:
         each = "Each counts" if self.persons is None else "Each counts in the mean of its person"
         text = (
             f"{_many(copies, 'image')} {'is a copy' if copies == 1 else 'are copies'} of others. "
-            f"{each}. List them in `exclude` if they are mistakes."
+            f"{each}. To leave them out, name them under exclude in the card."
         )
         return (text,) if copies else ()
 
@@ -291,7 +291,10 @@ def intention(config: ReleaseConfig, ledger: Ledger) -> tuple[str, bool]:
             "that were paid are refused without --again",
             False,
         )
-    return f"take {cost} from the account of {population!r}, as run {key} of {name!r}", True
+    return (
+        f"take {cost} from the account of {population!r}, for run {key} of release {name!r}",
+        True,
+    )
 
 
 def refusals(config: ReleaseConfig, ledger: Ledger, path: Path) -> Iterator[str]:

@@ -124,7 +124,7 @@ def _doubt(less: "Reading", more: "Reading") -> str:
     if less.high is None or more.low is None or less.high >= more.low:
         return "Noise may explain the difference."
     if less.ends[1] >= more.ends[0]:
-        return "Clipping may explain the difference; noise does not."
+        return "Noise does not explain the difference; clipping of very unlike images may."
     return ""
 
 

@@ -183,7 +183,7 @@ def promised(document: Document) -> dict[str, Any]:
     certified = rhos and len(rhos) == len(document.classes)
     rho = repeat(ZCDP(max(rhos)), settings.classes_per_person or 1).rho if certified else None
     in_theory = "" if is_safe else ", in theory only"
-    noise = ", if all releases used hardened noise" if is_safe else in_theory
+    noise = ", if all had certified noise" if is_safe else in_theory
     count = account.images_per_person
     if count != (None if settings.unit == "person" else 1):
         many = "all images" if count is None else f"{count:,} image{'s' * (count != 1)}"

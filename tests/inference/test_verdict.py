@@ -130,7 +130,7 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     ]
     lines = say_each("usable", found=rows, unit="image", definition="gdp", budget=0.5)
     assert lines == (
-        "Usable for comparisons and classifiers: ill. Predicted error: 10 % of a usual difference "
+        "ill: usable for comparisons and classifiers. Predicted error: 10 % of a usual difference "
         "between classes, which is a change of contrast by 25 %.",
         "Not usable: normal.",
         "With 30 images the predicted error is 120 % of a usual difference between classes.",
@@ -148,7 +148,7 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         verdict_of(name, 9, share, NOISY, offered=True) for name, share in (("a", 1), ("b", 0.6))
     ]
     assert say_each("usable", found=several, unit="image", definition="gdp", budget=0.5) == (
-        "Usable for large differences only: a and b. Predicted error: at most as large as a usual "
+        "a and b: usable for large differences only. Predicted error: at most as large as a usual "
         "difference between classes, which is a change of contrast by 25 %.",
         "For comparisons about 36 images a class, or μ = 2, are needed.",
     )
@@ -182,8 +182,8 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         lines = say_each(
             "usable", found=several, unit="image", definition="gdp", budget=0.5, clipped=moved
         )
-        worst = "Images that are very unlike the others are clipped: if there are any, the mean "
-        worst += "may be off by up to "
+        worst = "Images that are very unlike the others lose weight (clipping). If there are any, "
+        worst += "the error may reach "
         assert lines[-1] == (said if moved["a"] is None else worst + said)
     assert (
         say_each(

@@ -230,15 +230,15 @@ def test_a_verdict_names_a_mean_that_clipping_may_have_moved_farther_than_noise(
     document, _ = release
     real = {row.class_name: region(row) for row in document.classes}
     assert all(where.clipping > where.noise_radius for where in real.values())
-    assert "the mean may be off by up to " in verdict(document).text
+    assert "the error may reach " in verdict(document).text
     wide = SimpleNamespace(clipping=1.5, noise_radius=noise)
     monkeypatch.setattr(readings, "region", lambda row, level: wide)
     text = verdict(document).text
     share = percent(1.5 / usual_difference(document.classes[0].manifold, 5))
-    assert text.startswith("Usable for ")
+    assert ": usable for " in text
     assert ". Predicted error: at most " in text
     assert " of a usual difference between classes, which is a change of contrast by 25 %" in text
-    whole = f"the mean may be off by up to {share} of a usual difference (in "
+    whole = f"the error may reach {share} of a usual difference (in "
     assert (whole in text) == (noise < 1.5)
     monkeypatch.setattr(readings, "has_region", lambda row: False)
     assert f"Clipping is not bounded for {listing(CLASSES)}." in verdict(document).text
@@ -252,8 +252,16 @@ def test_only_an_error_that_may_explain_a_difference_is_named(release: tuple[Any
     term = next(term for term in reader_of(release[0].settings).terms if term.name == "contrast")
     for half, reach, said in (
         (1.0, 2.0, ""),
-        (1.0, 6.0, " Clipping may explain the difference; noise does not."),
-        (1.0, None, " Clipping may explain the difference; noise does not."),
+        (
+            1.0,
+            6.0,
+            " Noise does not explain the difference; clipping of very unlike images may.",
+        ),
+        (
+            1.0,
+            None,
+            " Noise does not explain the difference; clipping of very unlike images may.",
+        ),
         (6.0, 7.0, " Noise may explain the difference."),
     ):
         rows = []

@@ -98,8 +98,8 @@ def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budge
     elif isinstance(cost, GDP):
         rho = max(row["rho"] for row in document["classes"])
         assert success(ZCDP(rho)) == leading != success(cost)
-        assert f"certified for zCDP with ρ = {digits_up(rho, 6)}, from which they follow" in text
-        real = f"By μ-GDP it would be {success(cost)} %."
+        assert f"as a computer draws it (zCDP, ρ = {digits_up(rho, 6)})" in text
+        real = f"The figure of μ-GDP, {success(cost)} %, and (ε, δ) hold except"
         assert real in text
 
 
@@ -122,7 +122,7 @@ def test_a_person_with_several_images_is_told_their_own_figure(ward: Path) -> No
     assert any("at most 3 images a person" in line for _, line in document["statement"])
     assert together != success(GDP(0.5))
     assert f"right in at most {together} % of cases" in text
-    assert f"of 3 images of one person, if all releases used hardened noise {together} %" in text
+    assert f"of 3 images of one person, if all had certified noise {together} %" in text
     one = f"which of the two was used {best_test(GDP(0.5), True)} % no more than for all images of"
     assert one in text
     assert f"all images of one patient {together} % {together} %" in text
@@ -175,7 +175,7 @@ def test_all_releases_together_are_told_for_the_fewest_images(ward: Path, first:
     images = {1: "1 image", 2: "2 images"}[first]
     about = {1: "", 2: ", of 2 images of one person"}[first]
     together = f"is right with at most {best_test(row.spent, True)} %."
-    noise = ", if all releases used hardened noise, the attacker"
+    noise = ", if all had certified noise, the attacker"
     assert f"all releases so far{about}{noise} {together}" in text
     assert f"Some of these releases counted at most {images} of a person." in text
 

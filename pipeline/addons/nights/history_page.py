@@ -468,7 +468,7 @@ def windows(series: Series, *, caption: str) -> Figure | None:
     )
     tested = [line for line in changes(series) if line["together"] is not None]
     unlike = [line for line in tested if line["together"] <= ALPHA]
-    found = "Noise and chance may explain how nights differ" if tested else ""
+    found = "no difference is found" if tested else ""
     if unlike:
         nights = grouped((line["name"], line["nights"]) for line in unlike)
         found = "; ".join(
@@ -519,7 +519,7 @@ def _change(test: WindowTest, together: float | None, end: int) -> str:
     before = f"nights {test.since} to {end}" if test.since < end else f"night {end}"
     if together <= ALPHA:
         return f"Unlike {before}."
-    return f"Noise and chance may explain all differences from {before}."
+    return f"No difference from {before} is found."
 
 
 def shared_statement(series: Series) -> dict[str, str]:

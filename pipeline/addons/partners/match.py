@@ -243,7 +243,7 @@ def match_refusal(released: Released) -> str:
     moments = entry.noisy_moments
     n_mu = N_MU_SIGMA / moments.sigma
     if n_mu < 0.99 * LEAST_N_MU:  # other shares, and rounding
-        more = math.ceil(10.0 * LEAST_N_MU / n_mu) / 10.0
+        more = math.ceil(100.0 * LEAST_N_MU / n_mu) / 100.0
         return (
             f"the release says too little of how images spread: its n·μ is {n_mu:.3g}, and "
             f"{LEAST_N_MU:g} is needed; ask for a release with {more:g} times the budget, or "

@@ -512,7 +512,7 @@ def _found(together: ReleaseComparison, records: Sequence[Mapping[str, Any]]) ->
     if not p_values:
         return ""
     if not bonferroni(list(p_values.values())) < ALPHA:
-        return "Noise and sampling may explain all differences"
+        return "no difference is found"
     surest = min(p_values, key=p_values.__getitem__)
     if together.combined:
         return f"{surest}: one mean does not fit all releases"

@@ -217,7 +217,7 @@ def test_the_account_is_told_of_the_series_that_was_paid_last(first: bytes, tmp_
     both = [json.dumps(spend_more(json.loads(content))).encode() for content in both]
     said = words(build_history("ward", both, tmp_path))
     assert said.count("success of an attacker, at most") == 2
-    assert said.count("success with all releases so far, if all") == 1
+    assert said.count("success with all releases so far, if all had") == 1
     assert said.count("like this") - said.count("Lasts for") == 1
     told = said.index("success with all releases so far")
     assert told < said.rindex("success of an attacker, at most")

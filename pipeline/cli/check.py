@@ -55,8 +55,8 @@ def check(
     all that is printed are as private as the images.
 
     The exit code is 3 if somebody must decide or mend something, else 0. Copies of images are a
-    note, and do not change it. No schedule may depend on this code, as a release that comes or does
-    not come would then tell what the images show.
+    note, and do not change it. Let no schedule release or skip by this code: that would tell what
+    the images show.
 
     ```
     covdp check --config ward.toml

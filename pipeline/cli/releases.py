@@ -315,9 +315,7 @@ def _by_night(result: "Forecast", letter: str) -> Table:
     return new_table(*heads, rows=rows, **texts, title_justify="left", caption_justify="left")
 
 
-WIDER = (
-    "After the opening the upper end is higher: the prediction is less sure, the error not larger."
-)
+WIDER = "After the first mean of a class the prediction is less sure; the error does not grow."
 
 
 def _solved(result: "Forecast", letter: str) -> list[str]:
@@ -349,7 +347,7 @@ def release(
 ) -> None:
     """Release one private mean descriptor per class, and pay for it from the ledger.
 
-    Noise is drawn from an exact sampler, unless the config accepts floats in writing. Only
+    Noise is drawn from an exact sampler, unless the config says `noise = "float"`. Only
     noised and public values leave. The same command, with the same images, config and run key,
     gives the same release again and costs nothing.
 
@@ -374,7 +372,7 @@ def release(
     again
         Release, and pay, once more. Without it four kinds of release are refused, and not charged:
         a run whose images, settings or name have changed since it was paid; a release beside a
-        stream of the population; a stream beside another stream or releases; a stream that
+        stream of the population; a second stream, or one beside releases; a stream that
         goes on with another card.
     even_if_useless
         Release, and pay, although the number of images and the budget say that no mean will be

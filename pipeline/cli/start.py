@@ -30,7 +30,7 @@ Value = TypeVar("Value")
 TOTAL, BUDGET = 2.0, 0.5
 """μ that is proposed for an account and for a release."""
 SIXTEEN = f"{TOTAL:g} pays for 16 releases of {BUDGET:g}"
-MEANING = f"at {BUDGET:g} the best attacker is right in at most 63 of 100 cases, a guess in 50"
+MEANING = f"at {BUDGET:g} the best attack is right in at most 62.4 % of cases, and a guess in 50 %"
 """Words in which these are proposed."""
 NEXT, MENDING = ("plan", "release"), ("plan", "check")
 """Commands that take the config that was made: those that would not be refused."""
@@ -142,7 +142,7 @@ def _sizes(preview: "Preview") -> str:
     if not preview.config.secret:
         return ", ".join(f"{row.name} {row.units:,}" for row in preview.classes)
     size = preview.images if preview.persons is None else preview.persons
-    return f"{size:,} of {len(preview.classes)} classes together"
+    return f"{size:,} in {len(preview.classes)} classes together"
 
 
 def _check_numbers(budget: float, total: float | None) -> None:
@@ -173,7 +173,7 @@ def _write_config(
 
     beside = card.resolve().parent == config.resolve().parent
     lines = [
-        "# a copy of this file is the same release, if it has the same run key (the day)",
+        "# run again on the same day, this file or a copy gives the same release, at no cost",
         f"name = {to_toml(plain_name(config.stem), ConfigError)}",
         f"population = {to_toml(values['population'], ConfigError)}  # the account that pays",
         f"dataset = {to_toml(card.name if beside else str(card.resolve()), ConfigError)}",

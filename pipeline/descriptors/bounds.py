@@ -333,7 +333,7 @@ class Bound(NamedTuple):
     least_eigenvalue: float
     largest_trace: float
     ok: bool
-    """largest_norm ≤ r, least eigenvalue ≥ η and trace ≤ T + kη, up to the domain's rounding."""
+    """largest_norm ≤ r, least eigenvalue ≥ η, trace ≤ T + kη and R_jj ≤ v_j + η, up to rounding."""
     farthest: int = 0
     """Place in the class of the first descriptor at `largest_norm`, 0 if the class is empty."""
 
@@ -365,6 +365,7 @@ def verify(chunks: Iterable[FloatArray], domain: DescriptorDomain, label: int, n
         When the descriptors are not finite (m, k, k) matrices.
     """
     n, largest, farthest, least, trace = 0, 0.0, 0, math.inf, 0.0
+    diagonal = np.zeros(domain.k)
     for chunk in chunks:
         matrices = check_square(chunk, k=domain.k)
         eigenvalues = np.asarray(np.linalg.eigvalsh(matrices), dtype=np.float64)
@@ -373,11 +374,15 @@ def verify(chunks: Iterable[FloatArray], domain: DescriptorDomain, label: int, n
             farthest, largest = n + int(np.argmax(distances)), float(np.max(distances))
         n += len(matrices)
         least = float(np.min(eigenvalues, initial=least))
-        trace = float(np.max(np.trace(matrices, axis1=-2, axis2=-1), initial=trace))
+        each = np.diagonal(matrices, axis1=-2, axis2=-1)
+        diagonal = np.maximum(diagonal, np.max(each, axis=0, initial=0.0))
+        trace = float(np.max(np.sum(each, axis=-1), initial=trace))
+    extra = domain.eta * (1 + domain.rounding)
     ok = (
         largest <= domain.radius + domain.rounding
         and least >= domain.facts.least / (1 + domain.rounding)
-        and trace <= domain.trace + domain.k * domain.eta * (1 + domain.rounding)
+        and trace <= domain.trace + domain.k * extra
+        and bool(np.all(diagonal <= np.array(domain.variances) * UPWARDS + extra))
     )
     return Bound(
         label=label,
@@ -420,5 +425,5 @@ def require(bounds: Sequence[Bound]) -> None:
                 f"class {row.class_name}: distance to the identity {row.largest_norm:.6g} with "
                 f"radius {row.radius:.6g}, least eigenvalue {row.least_eigenvalue:.3g}, trace "
                 f"{row.largest_trace:.6g}: outside the proven domain; describe the images with "
-                "the same descriptor, size and eta"
+                "the same descriptor, size and eta, or correct the ranges of your own descriptor"
             )

@@ -262,7 +262,8 @@ class ConfidenceRegion:
     law : ErrorLaw
         Law of uᵀW⁻¹u at worst, where u is the error of the mean.
     clipping : float
-        Largest distance by which clipping may have moved the mean; it is in the region.
+        Largest distance by which clipping may have moved the mean. The region includes it, although
+        `radius`, an average over directions, may be smaller.
     noise : array, shape (d, d), or None
         Covariance of noise alone, and of the chance of a sample for a population, at the place;
         None where it is not stated.

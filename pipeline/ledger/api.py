@@ -328,7 +328,7 @@ class Ledger:
             old = tx.state.accounts.get(population)
             level = (old.delta if old else DELTA) if delta is None else delta
             epsilon_of(budget, level)  # refuses what certifies nothing
-            line = f"{equation(budget)} (ε at δ = {in_powers(f'{level:g}')})"
+            line = f"{equation(budget)} (ε is stated at δ = {in_powers(f'{level:g}')})"
             if old is None:
                 check_unlike(population, tx.state.accounts)
                 line = f"opened with {line}"
@@ -336,7 +336,9 @@ class Ledger:
                 check_change(old, budget)
                 if (budget, level) == (old.budget, old.delta):
                     return
-                before = f"{equation(old.budget)} (ε at δ = {in_powers(f'{old.delta:g}')})"
+                before = (
+                    f"{equation(old.budget)} (ε is stated at δ = {in_powers(f'{old.delta:g}')})"
+                )
                 line = f"changed from {before}, to {line}"
             event: Event = {"kind": "budget", "at": now(), "population": population, "text": line}
             tx.write({**event, "budget": budget_fields(budget), "delta": level})

@@ -349,7 +349,10 @@ def charged_elsewhere(config: ReleaseConfig, ledger: Ledger, found: Inspection) 
     for line in ledger.charges_of(ledger.digest(ascending(part)) for part in contents if part):
         if line.population != config.population:
             run = f"run {line.run_key} of {line.name!r}"
-            yield f"images equal to these were charged under {line.population!r}: {run}"
+            yield (
+                f"images equal to these were charged under {line.population!r}: {run}; if they are "
+                f"of the same people, let population {line.population!r} pay"
+            )
     kinds = {line.kind for line in ledger.history()}
     for entered in (ENTRANTS[kind] for kind in ENTRANTS.own() if kind in kinds):
         for stream, count in entered(ledger, list(units)):

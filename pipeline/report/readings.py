@@ -106,7 +106,7 @@ def sentences_of(terms: Sequence[Term], rows: "Sequence[ClassReadings]") -> Sequ
         ends=ends,
         doubt=_doubt(*(found[at][1] for at in (0, -1))) if len(ends) > 1 else "",
         decided=decided,
-        undecided=[f"for {names}, {', '.join(x)}" for names, x in grouped(undecided).items()],
+        undecided=[f"{', '.join(x)} ({names})" for names, x in grouped(undecided).items()],
         unbounded=[row.name for row in rows if row.name not in bounded],
     )
 
@@ -141,7 +141,7 @@ def _clipping(reading: "Reading") -> str:
         return "clipping: not bounded"
     if reading.ends == (reading.low, reading.high):
         return ""
-    return f"clipping, at most: {' to '.join(map(signed, reading.ends))}"
+    return f"clipping, at worst: {' to '.join(map(signed, reading.ends))}"
 
 
 def _word(reading: "Reading") -> str:

@@ -297,7 +297,10 @@ def test_equal_images_of_another_population_are_told_to_their_owner(
     Path("twin.toml").write_text(twin)
     book.set_budget("twin", GDP(8.0))
     (found,) = checked(capsys, config="twin.toml", code=3)["decide"]
-    assert found == "images equal to these were charged under 'ward': run monday of 'ward'"
+    assert found == (
+        "images equal to these were charged under 'ward': run monday of 'ward'; if they are of the "
+        "same people, let population 'ward' pay"
+    )
     assert "'ward'" in checked(capsys, "--dataset", "twin-card.toml", "--data-root", "images",
                                code=3)["decide"][0]  # fmt: skip
     stream = twin.replace('"twin"', '"nights"') + "[stream]\nhorizon = 9\nopening = 20\n"

@@ -287,6 +287,20 @@ def test_verify_accepts_images(name, manifold):
         assert math.isclose(rows[0].ratio, 1, abs_tol=2e-12)
 
 
+def test_verify_sees_a_feature_beyond_its_range():
+    """Ranges of a descriptor that are too small are found on images, feature by feature."""
+    found = describe(np.random.default_rng(9).integers(0, 256, (50, 28, 28), dtype=np.uint8))
+    limit, each = at_28("oct5", "spd-log-euclidean"), np.diagonal(found, axis1=1, axis2=2).max(0)
+    assert verify([found], limit, 0, "a").ok
+    for place in range(5):
+        for share, holds in ((1.001, True), (0.999, False)):
+            variances = (*limit.variances[:place], share * each[place] - limit.eta)
+            less = replace(limit, variances=(*variances, *limit.variances[place + 1 :]))
+            assert verify([found], less, 0, "a").ok == holds
+    with pytest.raises(DomainError, match="or correct the ranges"):
+        require([verify([found], less, 0, "a")])
+
+
 def test_verify_measures_the_logarithm():
     """The largest ‖log R‖_F per class is that of the matrix logarithms."""
     images = np.random.default_rng(7).integers(0, 256, (6, 12, 12), dtype=np.uint8)

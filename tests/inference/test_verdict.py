@@ -131,7 +131,7 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     lines = say_each("usable", found=rows, unit="image", definition="gdp", budget=0.5)
     assert lines == (
         "ill: usable for comparisons and classifiers. Predicted error: 10 % of a usual difference "
-        "between classes, which is a change of contrast by 25 %.",
+        "between classes. A usual difference is a change of contrast by 25 %.",
         "Not usable: normal.",
         "With 30 images the predicted error is 120 % of a usual difference between classes.",
         "For any use of normal about 190 images a class, or μ = 3.2, are needed.",
@@ -149,7 +149,7 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     ]
     assert say_each("usable", found=several, unit="image", definition="gdp", budget=0.5) == (
         "a and b: usable for large differences only. Predicted error: at most as large as a usual "
-        "difference between classes, which is a change of contrast by 25 %.",
+        "difference between classes. A usual difference is a change of contrast by 25 %.",
         "For comparisons about 36 images a class, or μ = 2, are needed.",
     )
     far = verdict_of("a", 400, 177.3, 9.0 * NOISY, offered=False)

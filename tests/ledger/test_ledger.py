@@ -433,9 +433,9 @@ def test_totals_change_only_as_allowed_and_leave_a_line(ledger: Ledger) -> None:
     assert (row.budget, row.left, row.delta) == (GDP(0.6), None, 1e-6)
     changes = [line for line in ledger.history("chest") if line.kind == "budget"]
     assert [line.text for line in changes] == [
-        "opened with μ = 1 (ε at δ = 10⁻⁵)",
-        "changed from μ = 1 (ε at δ = 10⁻⁵), to μ = 2 (ε at δ = 10⁻⁶)",
-        "changed from μ = 2 (ε at δ = 10⁻⁶), to μ = 0.6 (ε at δ = 10⁻⁶)",
+        "opened with μ = 1 (ε is stated at δ = 10⁻⁵)",
+        "changed from μ = 1 (ε is stated at δ = 10⁻⁵), to μ = 2 (ε is stated at δ = 10⁻⁶)",
+        "changed from μ = 2 (ε is stated at δ = 10⁻⁶), to μ = 0.6 (ε is stated at δ = 10⁻⁶)",
     ]
     assert ledger.history("other") == ()
 

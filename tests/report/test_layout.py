@@ -237,7 +237,7 @@ def test_a_verdict_names_a_mean_that_clipping_may_have_moved_farther_than_noise(
     share = percent(1.5 / usual_difference(document.classes[0].manifold, 5))
     assert ": usable for " in text
     assert ". Predicted error: at most " in text
-    assert " of a usual difference between classes, which is a change of contrast by 25 %" in text
+    assert " of a usual difference between classes. A usual difference is a change of" in text
     whole = f"the error may reach {share} of a usual difference (in "
     assert (whole in text) == (noise < 1.5)
     monkeypatch.setattr(readings, "has_region", lambda row: False)

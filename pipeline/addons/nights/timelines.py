@@ -33,7 +33,7 @@ BESIDE = 5
 """Pixels, about, between the marks of two classes on a date, where dates are few."""
 WHISKER = 1.0
 """Widths of all bands of a panel that whiskers may reach beyond these on each side."""
-CUT_OFF = " ‹ and ›: the thin stroke goes on."
+CUT_OFF = " < and >: the thin stroke goes on."
 DATES = 8
 """Dates up to which each has a mark of its own on the axis of time."""
 
@@ -321,7 +321,7 @@ def _with_whiskers(chart: Chart) -> Chart:
             | {"x": x | {"field": drawn}}
             | {"text": {"condition": {"test": f"datum.{end} {sign} datum.{drawn}", "value": text}}},
         }
-        for end, sign, drawn, text in (("least", "<", "from", "‹"), ("most", ">", "to", "›"))
+        for end, sign, drawn, text in (("least", "<", "from", "<"), ("most", ">", "to", ">"))
     ]
     thin = {
         "mark": {"type": "rule", "strokeWidth": 0.7},

@@ -70,7 +70,7 @@ class Discriminants:
         return odds[:, 1] - odds[:, 0] if len(self.offsets) == 2 else odds
 
     def predict(self, points: Point) -> NDArray[np.int64]:
-        """Return the number of the class that most speaks for, (n,).
+        """Return the index of the most likely class of each point, (n,).
 
         Parameters
         ----------

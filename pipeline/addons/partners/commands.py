@@ -162,7 +162,8 @@ def match(
     The command tests whether both are of one population, and names local images that are unlike the
     release. Classes are matched by their names. A class of the release needs n·μ of 500 or more,
     its images times its μ. The release must be of other people. Nothing is charged, and nothing is
-    written but ``OUT/match.html``, and ``OUT/match.csv`` with a row for each image. The output is
+    written but ``OUT/match.html``, ``OUT/match.csv`` with a row for each image, and a copy of the
+    release. The output is
     as private as the images. The exit code is 3 if images and release differ, as a gate of a
     pipeline.
 

@@ -62,11 +62,11 @@ def verify(
     """Check a release or a night: form, signature, and each number that follows from others.
 
     The command needs no ledger and no image. Names, texts and dates are protected by the signature
-    alone. A field that no document has, and a signed document in
-    other bytes than its ledger wrote, are refused. Without `--key` it cannot tell which ledger has
-    signed the document: ask the hospital for its key, and compare the fingerprint by telephone. The
-    exit code is 4 if the document has a fault, or if the file of the key is not the one key that
-    signed. The script `verify.py` of a passport prints the same.
+    alone. Unknown fields are refused, and signed documents whose bytes were changed. Without
+    `--key` it cannot tell which ledger has signed the document: ask the hospital for its key, and
+    compare the fingerprint by telephone. The exit code is 4 if the document has a fault, or if the
+    file of the key is not the one key that signed. The script `verify.py` of a passport prints the
+    same.
 
     ```
     covdp verify results/release/pneumonia-2026-11-23.json

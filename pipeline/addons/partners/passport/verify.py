@@ -135,7 +135,7 @@ def verify(content: bytes, key: bytes | None = None, rules: Any = FORMS) -> tupl
     by = f"signed by the key {mark}" if key else "signer unknown" + ", as nobody signed" * (not its)
     by += "; not fit to leave: noise of floats" * (d["settings"]["noise"] == "float")
     by += "; not fit to leave: simulated" * bool(j and len({x[1] for x in j["hospitals"]}) < 2)
-    law = f"95 % region of noise{' and clipping' if 'night' in d else ''}, half-axis"
+    law = f"95 % region of noise{' and clipping' if 'night' in d else ' alone'}, half-axis"
     return f"consistent; {by}" + "; paid by no account" * (not d["account"]), radii, law
 if __name__ == "__main__":
     files, told, code = sys.argv[1:], "usage: python verify.py RELEASE.json [KEY]", 2

@@ -856,7 +856,8 @@ def _need(config: ReleaseConfig, worst: Sequence[Verdict], *, several: bool) -> 
     budgets = {"gdp": ("μ", factor), "zcdp": ("ρ", factor**2)}
     letter, times = budgets.get(config.definition, ("", 0.0))
     budget = f", or {letter} = {two_digits(config.budget * times)}" * bool(letter)
-    return f"At the upper end {use} about {two_digits(needed)} {config.unit}s a class{budget}."
+    many = f"{two_digits(needed)} {config.unit}s a class{budget}"
+    return f"At the upper end of this range {use} about {many}."
 
 
 def expected_uses(

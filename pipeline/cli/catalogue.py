@@ -315,7 +315,7 @@ def _mechanisms(facts: list[dict[str, Any]], wide: bool, manifolds: int) -> Tabl
     """Return one line a mechanism; where there is little room, what stands in few words."""
     caption = (
         'Releases use "auto" by default, the adaptive mean: ewg with a private footpoint and '
-        "radii. `covdp mechanisms NAME` has all about one."
+        "radii. `covdp mechanisms NAME` shows one."
     )
     table = new_table(title="Mechanisms", caption=caption, show_lines=wide)
     for head in ("name", "mechanism", "definitions", "manifolds", "drawn", "pure DP", "release"):

@@ -34,8 +34,8 @@ class Overrides:
         Repetitions, in place of the experiment's. A series with a smaller number of its own keeps
         that.
     runner
-        Kind of workers, each of which takes a class: `threads` [run], `processes` [reproduce],
-        `dask`, or the address of a Dask scheduler.
+        Kind of workers, each of which takes a class: `threads`, `processes`, `dask`, or the address
+        of a Dask scheduler [threads for run, processes for reproduce].
     """
 
     dataset: str | None = None
@@ -57,8 +57,8 @@ def run(
     """Run every configured mechanism on every class, and write Parquet and a report.
 
     Results are written to a folder named by the run and its options, such as
-    `covdp-output/main-pathmnist-grid11`. The same run goes on there. Other settings are refused if
-    they would write over results.
+    `covdp-output/main-pathmnist-grid11`. The same run goes on there. A folder with
+    results of other settings is refused.
 
     The report shows sample images, true means and errors: images of your own need `public = true`
     in their card. What is written about them is readable by you alone (0600 in folders 0700).

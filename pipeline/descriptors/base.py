@@ -79,11 +79,12 @@ class Descriptor:
         Kernels, gains and border rule of the derivatives, in words; empty where there are none.
     typical : tuple of float
         ln of the typical variance of each feature over its largest possible one, on public images;
-        empty where nobody has looked. Here set by hand, between those of `tiles`, up to 3.3 lower,
-        and of X-rays and ultrasound, up to 1.5 higher; those of `grid11` are those of `grid9`.
+        may be left empty. Ours were set by hand: those of `tiles` are up to 3.3 lower, those of
+        X-rays and ultrasound up to 1.5 higher; `grid11` has those of `grid9`.
     correlations : tuple of (int, int, float)
-        Pairs of features that go together on public images, and how much. Here set by hand, within
-        0.2 of those of the same sets; all other pairs are taken as uncorrelated.
+        Pairs of features that go together on public images, and how much; may be left empty. Ours
+        were set by hand, within 0.2 of those of the same sets; all other pairs are taken as
+        uncorrelated.
     manifold : str, optional
         The one to take where none is named; its bound is proven at every usual η.
     means : float

@@ -103,7 +103,7 @@ def describe(
 
     The result depends on the images alone, not on how many come at once, on their memory layout or
     on the number of threads (`covdp.parallel`). `oct5` and `vol7` are computed in integers
-    and rounded once to 53 bits, once by the division and once by adding η; sums of `grid9` and
+    and rounded to 53 bits twice, by the division and by adding η; sums of `grid9` and
     `grid11` have one order: all are the same on all machines.
 
     Parameters
@@ -114,8 +114,8 @@ def describe(
     descriptor : str
         A key of `DESCRIPTORS`.
     eta : float
-        Least eigenvalue η > 0 of every exact R. Floats resolve it beside variances up to v
-        when η ≫ 1e-15·v; `domain` states the error (``.rounding``).
+        Least eigenvalue η > 0 of every exact R. It must be far above 1e-15 times the largest
+        variance; `domain` states the error (``.rounding``).
     masks : bool or uint8 array, optional
         One mask an image, of its size, (n, h, w) or (n, d, h, w). Its `domain` must be `masked`.
 

@@ -158,7 +158,7 @@ def test_two_figures_of_one_budget_are_both_explained(hardened: bool) -> None:
     assert (best_test(GDP(2.0), hardened), best_test(GDP(2.0), not hardened)) == (shown, other)
     said = privacy_statement(GDP(2.0), n_by_class={"well": 9}, hardened=hardened)
     text = said["In plain words"]
-    assert 0 < text.index(f"at most {shown} % of cases") < text.index(f" {other} % at ")
+    assert 0 < text.index(f"at most {shown} % of cases") < text.index(f" {other} %")
     assert "zCDP with ρ = μ²/2" in text
     assert ("figure is for noise of real numbers" in text) != hardened
     assert "μ" not in privacy_statement(ZCDP(2.0), n_by_class={"well": 9})["In plain words"]
@@ -176,7 +176,7 @@ def test_who_is_protected_has_one_wording() -> None:
 def test_a_statement_begins_with_what_is_exact_and_not_protected() -> None:
     """Counts by class, of streams by night, and what they tell; diagnoses are assumed known."""
     for unit, persons in (("image", None), ("person", 2)):
-        for so_far, when in ((False, "came between two releases"), (True, "came on a night")):
+        for so_far, when in ((False, "was added between two releases"), (True, "came on a night")):
             said = privacy_statement(
                 GDP(1.0),
                 n_by_class={"well": 9},

@@ -14,10 +14,10 @@ def audit(
     controls: bool = False,
     output: Printing = PLAIN,
 ) -> None:
-    """Attack every mechanism, and write a lower bound of its leak and its claim to Parquet.
+    """Attack every mechanism, and write its claim and a lower bound of its leak to Parquet.
 
-    Noise is tested against its law as well, that of releases too. Sound code fails an audit with
-    probability 1e-6 at most.
+    The noise of experiments and of releases is tested against its law, too. Sound code fails an
+    audit with probability 1e-6 at most.
 
     Exit code 1 means that a claim is violated (or, with `--controls`, that a fault was missed).
 

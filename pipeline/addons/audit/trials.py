@@ -57,7 +57,7 @@ LEAST_TRIALS = 1000
 """Fewest draws from either law that make sense."""
 
 
-EXPLAINED = {
+ROWS_EXPLAINED = {
     SQUARED_MU: "Rows of μ² are exact, the largest of all transcripts that were replayed on both "
     "data sets.",
     STATED_COST: "Stated: the cost of the noise's scale by the proven sensitivity.",
@@ -411,9 +411,9 @@ def _table(findings: Sequence[AuditFinding], title: str) -> Table:
         title=title,
         caption=(
             f"Sound code fails an audit with probability {FALSE_ALARM:g} at most, all rows "
-            "together. A bound above its claim proves a fault. A bound below it proves nothing, as "
-            "few draws make it low. Tight: the bound over the claim."
-            f"{''.join(f' {text}' for name, text in EXPLAINED.items() if name in there)}"
+            "together. A bound above its claim proves a fault. A bound below it proves nothing: "
+            "with few draws each bound is low. Tight: the bound over the claim."
+            f"{''.join(f' {text}' for name, text in ROWS_EXPLAINED.items() if name in there)}"
         ),
         box=box.SIMPLE_HEAD,
         pad_edge=False,

@@ -377,7 +377,7 @@ def test_after_a_first_look_the_next_opening_is_needed(
         assert "not usable" in said[0] or "perhaps usable" in said[0]
         assert f"({arrived} images)" in said[1]
         assert said[-1] == (
-            f"At the upper end any use needs about 600 images a class, or μ = {mu}."
+            f"At the upper end of this range any use needs about 600 images a class, or μ = {mu}."
         )
     assert "comparisons" in planned(ward, capsys, *asked, "6")["forecast"]["verdict"][0]
 

@@ -598,7 +598,9 @@ def test_a_simulated_release_is_called_so_first(
     name = f"{first.settings.name}, {first.settings.run_key}"
     together = tmp_path / "combined" / "combine.html"
     may = (
-        "Not fit to leave: the owner of one ledger saw" if simulated else "This page and the files"
+        "Not fit to leave: in this rehearsal the owner of one"
+        if simulated
+        else "This page and the files"
     )
     assert f"<dt>Leaving the house</dt><dd>{may}" in page.read_text(encoding="utf-8")
     for path, which in ((page, ""), (together, f" ({name})" * (simulated == 1))):

@@ -30,8 +30,7 @@ Value = TypeVar("Value")
 TOTAL, BUDGET = 2.0, 0.5
 """μ that is proposed for an account and for a release."""
 SIXTEEN = f"{TOTAL:g} pays for 16 releases of {BUDGET:g}"
-MEANING = f"at {BUDGET:g} the best attack is right in at most 62.4 % of cases, and a guess in 50 %"
-"""Words in which these are proposed."""
+"""Words in which the total is proposed."""
 NEXT, MENDING = ("plan", "release"), ("plan", "check")
 """Commands that take the config that was made: those that would not be refused."""
 
@@ -102,7 +101,7 @@ def start(
     if row is None and total is None:
         total = _ask(f"μ of all its releases together ({SIXTEEN})", TOTAL, float)
     if budget is None:
-        budget = _ask(f"μ of one release ({MEANING})", BUDGET, float)
+        budget = _ask(f"μ of one release ({_meaning()})", BUDGET, float)
     if missing:
         print(file=sys.stderr)  # what was made is apart from the questions
     _check_numbers(budget, total)
@@ -135,6 +134,14 @@ def _checked(
         return {"decide": [one_line(error)], "notes": []}, {}, True, ""
     said = {"decide": [*preview.decisions, *preview.paste], "notes": list(preview.notes)}
     return said, {"check": paths["page"]}, preview.refused, f"; here: {_sizes(preview)}"
+
+
+def _meaning() -> str:
+    """Return the meaning of the budget that is proposed, in words."""
+    from covdp.privacy import GDP, best_test
+
+    most = best_test(GDP(BUDGET), hardened=True)
+    return f"at {BUDGET:g} the best attack is right in at most {most} % of cases, a guess in 50 %"
 
 
 def _sizes(preview: "Preview") -> str:

@@ -197,7 +197,7 @@ def account(preview: Preview) -> dict[str, str]:
         Result of a check.
     """
     config, who = preview.config, protected_unit(preview.config.unit)
-    most = best_test(config.cost, config.hardened)
+    most = best_test(config.promise, config.hardened)
     lines = {
         "Release": f"It would {preview.would}.",
         "Protected": f"{who[0].upper()}{who[1:]}; the best attack is right in at most {most} %.",

@@ -512,12 +512,14 @@ def test_nothing_to_draft_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     (tmp_path / "lost.csv").write_text("file,class\nnone/a.PNG,well\n")
+    (tmp_path / "long.csv").write_text(f"file,class\n{'x' * 400}.png,well\n")
     (tmp_path / "all.npz").write_bytes(b"")
     for name, reason in (
         ("empty", "holds no image that can be read"),
         ("notes.txt", "is no folder, nor a table"),
         ("other.csv", "no column of paths to images, out of a, b; add one"),
         ("lost.csv", "column file of .*lost.csv names none/a.PNG, which is not in "),
+        ("long.csv", "column file of .*long.csv names x+.png, which is not in "),
         ("all.npz", "is an array file: write its card by hand"),
         ("none", "does not exist"),
     ):

@@ -183,7 +183,7 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
             "usable", found=several, unit="image", definition="gdp", budget=0.5, clipped=moved
         )
         worst = "Images that are very unlike the others lose weight (clipping). If there are any, "
-        worst += "the error may reach "
+        worst += "this may add "
         assert lines[-1] == (said if moved["a"] is None else worst + said)
     assert (
         say_each(

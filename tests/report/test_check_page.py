@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from covdp.report.check_page import headline, predictions
+from covdp.privacy import GDP, best_test
+from covdp.report.check_page import account, headline, predictions
 from covdp.report.page import table_of
 
 LARGE = ("Prediction: usable for large differences: a.", "Error: 30 %.")
@@ -28,6 +29,14 @@ def test_a_headline_has_the_predictions_and_the_list_all_numbers() -> None:
     assert headline(several).text == f"Nothing to mend. {LARGE[0]} {NONE[0]}"
     assert [x.text for x in predictions(several)] == [" ".join(LARGE), " ".join(NONE)]
     assert headline(previewed(notes=("Copies.",))).text == "Nothing to mend. Copies."
+
+
+def test_the_promise_is_that_of_all_classes_of_a_person() -> None:
+    """Not the cost of one class: a person who counts in two is promised √2·μ."""
+    config = SimpleNamespace(unit="person", cost=GDP(0.5), promise=GDP(0.5**0.5), hardened=True)
+    said = account(SimpleNamespace(config=config, would="release", account=""))["Protected"]
+    assert said.startswith("One person, with all images of that person; ")
+    assert f"at most {best_test(GDP(0.5**0.5), hardened=True)} %." in said
 
 
 @pytest.mark.parametrize("persons", [None, 3])

@@ -1,5 +1,6 @@
 """A draft of a card, from a table of images."""
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -94,7 +95,7 @@ def _without_paths(table: Path, names: Sequence[str], rows: Sequence[Sequence[st
     ends = (*chain.from_iterable(FORMATS.values()), ".dcm", ".nii", ".nii.gz")
     for place, name in enumerate(names):
         if rows and all(row[place].lower().endswith(ends) for row in rows):
-            lost = next(row[place] for row in rows if not (table.parent / row[place]).is_file())
+            lost = next(row[place] for row in rows if not _is_beside(table, row[place]))
             return (
                 f"column {name} of {table} names {printable(lost, lines=False)}, which is not in "
                 f"{table.parent}; write paths relative to the folder of the table"
@@ -128,6 +129,11 @@ def _called(names: Sequence[str], calls: Sequence[str]) -> str | None:
     return next((plain[call] for call in calls if call in plain), None)
 
 
+def _is_beside(table: Path, name: str) -> bool:
+    """Return whether a file is beside a table; of a name that no file can have, False."""
+    return os.path.isfile(table.parent / name)  # noqa: PTH113 (raises)
+
+
 def paths_in(table: Path) -> list[str]:
     """Return the columns whose values, as far as looked at, are all files beside a table.
 
@@ -140,7 +146,7 @@ def paths_in(table: Path) -> list[str]:
     return [
         name
         for place, name in enumerate(names)
-        if rows and all(row[place] and (table.parent / row[place]).is_file() for row in rows)
+        if rows and all(row[place] and _is_beside(table, row[place]) for row in rows)
     ]
 
 

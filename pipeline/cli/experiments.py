@@ -57,8 +57,8 @@ def run(
     """Run every configured mechanism on every class, and write Parquet and a report.
 
     Results are written to a folder named by the run and its options, such as
-    `covdp-output/main-pathmnist-grid11`. The same run goes on there. A folder with
-    results of other settings is refused.
+    `covdp-output/main-pathmnist-grid11`. A run that was interrupted is continued there. A folder
+    with results of other settings is refused.
 
     The report shows sample images, true means and errors: images of your own need `public = true`
     in their card. What is written about them is readable by you alone (0600 in folders 0700).

@@ -23,8 +23,8 @@ SECOND_KERNEL = np.outer([1, 4, 6, 4, 1], [1, 0, -2, 0, 1])
 SOBEL = (
     "are Sobel's, absolute, with mirrored borders (dcba|abcd). The first have kernels "
     "¼·(1,2,1)ᵀ(1,0,−1) and its transpose, exactly as scikit-image's sobel_v and sobel_h. The "
-    "second have kernels 1/32·(1,4,6,4,1)ᵀ(1,0,−2,0,1) and its transpose, half a first kernel "
-    "convolved with itself"
+    "second have kernels 1/32·(1,4,6,4,1)ᵀ(1,0,−2,0,1) and its transpose, half the convolution "
+    "of a first kernel with itself"
 )
 """Filters in words. A test applies what is written here."""
 MAGNITUDE = math.sqrt(5) / 2

@@ -133,10 +133,11 @@ def statement(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[s
     alike = defaultdict[str, list[str]](list)
     for name, promise in promises.items():
         alike[promise].append(f"“{name}”")
-    text = "; ".join(f"{', '.join(names)}: {promise}" for promise, names in alike.items())
+    by_series = "; ".join(f"{', '.join(names)}: {promise}" for promise, names in alike.items())
+    text = f"by series. {by_series}" if len(alike) > 1 else f"for every series: {next(iter(alike))}"
     certified = [series for series in config.mechanisms if not uncertified(config, series)]
     if not certified:
-        return {"Guarantee": f"none is certified. {text}"}
+        return {"Guarantee": f"none is certified; {text}"}
     budgets = sorted((_largest(config, series) for series in certified), key=advantage)
     statements = [_of(budget, config, n_by_class) for budget in reversed(budgets)]
     several = "image" if persons_of(config) is not None else unit(config)
@@ -147,7 +148,7 @@ def statement(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[s
     }
     rules = dict.fromkeys(item[GROUP_TITLE] for item in statements)
     pairs[GROUP_TITLE.replace("image", several)] = " — or ".join(rules)
-    return pairs | {"Guarantee": f"of one draw at the largest budget, by series. {text}"}
+    return pairs | {"Guarantee": f"of one draw at the largest budget, {text}"}
 
 
 def unit(config: ExperimentConfig) -> str:

@@ -174,16 +174,16 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         "Too small for the noise: a; the count is 17 ± 5.7.",
     )
     for moved, said in (
-        ({"a": 0.3, "b": 2.4}, "240 % of a usual difference (in b)."),
-        ({"a": 0.3, "b": 12.0}, "12 times a usual difference (in b)."),
-        ({"a": 0.3, "rare": 9.0}, "30 % of a usual difference (in a)."),
+        ({"a": 0.3, "b": 2.4}, "240 % of a usual difference (class b)."),
+        ({"a": 0.3, "b": 12.0}, "12 times a usual difference (class b)."),
+        ({"a": 0.3, "rare": 9.0}, "30 % of a usual difference (class a)."),
         ({"a": None}, "Clipping is not bounded for a."),
     ):
         lines = say_each(
             "usable", found=several, unit="image", definition="gdp", budget=0.5, clipped=moved
         )
-        worst = "Images that are very unlike the others lose weight (clipping). If there are any, "
-        worst += "this may add "
+        worst = "Images that are very unlike the others lose weight (clipping). If there are "
+        worst += "such images, the error may be larger by up to "
         assert lines[-1] == (said if moved["a"] is None else worst + said)
     assert (
         say_each(

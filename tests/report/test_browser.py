@@ -168,6 +168,7 @@ def test_links_lead_to_their_sections(opened: Any) -> None:
 def test_bibtex_is_copied_by_keyboard_offline(opened: Any) -> None:
     """The button puts the very entries into the clipboard, and says that it did."""
     opened.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    opened.get_by_role("heading", name="Methods").click()
     opened.get_by_text("References, and as BibTeX").first.click()
     button = opened.get_by_role("button", name="Copy the BibTeX")
     button.focus()

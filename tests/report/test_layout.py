@@ -230,7 +230,7 @@ def test_a_verdict_names_a_mean_that_clipping_may_have_moved_farther_than_noise(
     document, _ = release
     real = {row.class_name: region(row) for row in document.classes}
     assert all(where.clipping > where.noise_radius for where in real.values())
-    assert "this may add " in verdict(document).text
+    assert "may be larger by up to " in verdict(document).text
     wide = SimpleNamespace(clipping=1.5, noise_radius=noise)
     monkeypatch.setattr(readings, "region", lambda row, level: wide)
     text = verdict(document).text
@@ -238,7 +238,7 @@ def test_a_verdict_names_a_mean_that_clipping_may_have_moved_farther_than_noise(
     assert ": usable for " in text
     assert ". Predicted error: at most " in text
     assert " of a usual difference between classes. A usual difference is a change of" in text
-    whole = f"this may add {share} of a usual difference (in "
+    whole = f"may be larger by up to {share} of a usual difference (class "
     assert (whole in text) == (noise < 1.5)
     monkeypatch.setattr(readings, "has_region", lambda row: False)
     assert f"Clipping is not bounded for {listing(CLASSES)}." in verdict(document).text

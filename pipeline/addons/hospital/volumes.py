@@ -14,7 +14,8 @@ SOBEL_3D = (
     "derivatives of the gray levels are Sobel's, absolute, with mirrored borders (dcba|abcd). "
     "The first have kernel 1/16·(1,2,1) (1,2,1) (1,0,−1), the last factor along the axis of the "
     "derivative, exactly as scikit-image's sobel. The second have kernel "
-    "1/512·(1,4,6,4,1) (1,4,6,4,1) (1,0,−2,0,1), half the first kernel convolved with itself"
+    "1/512·(1,4,6,4,1) (1,4,6,4,1) (1,0,−2,0,1), half the convolution of the first kernel with "
+    "itself"
 )
 """Filters of volumes in words. A test applies what is written here."""
 FEATURE_UNITS = (1, 16, 16, 16, 512, 512, 512)

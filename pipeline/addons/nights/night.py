@@ -678,16 +678,17 @@ def _made_again(history: ClassHistory, points: Any, entered: NDArray[np.int64]) 
 
 DECODED = (
     "decoding: if another version of a decoder reads other pixels from a file, its image enters "
-    "again and counts twice; a change that is seen in the pictures of the package ends the stream; "
-    "others are not seen"
+    "again and counts twice; the stream ends if pixels of the public test files of covdp have "
+    "changed; other changes of a decoder are not noticed"
 )
 LOST = (
     "equality: if the saved sums of earlier nights are lost, a night is refused if images, classes "
     "or persons have changed, and the refusal shows that"
 )
 ENTERED = (
-    "copies: a copy of an image that was taken away does not enter, and a person who submits "
-    "images may see that from the number that entered; any other copy counts once more; "
+    "copies: if an image that entered is removed from the folder, a copy that comes later does not "
+    "enter, and a person who submits images may see that from the number that entered; every other "
+    "copy counts as an image; "
     f"{DECODED}; {LOST}; {REFUSAL}"
 )
 KNOWN = (

@@ -164,8 +164,8 @@ def match(
     its images times its μ. The release must be of other people. Nothing is charged, and nothing is
     written but ``OUT/match.html``, ``OUT/match.csv`` with a row for each image, and a copy of the
     release. The output is
-    as private as the images. The exit code is 3 if images and release differ, as a gate of a
-    pipeline.
+    as private as the images. If images and release differ, the exit code is 3, so that a
+    script can stop.
 
     ```
     covdp match partner.json --dataset ward-card.toml

@@ -83,8 +83,7 @@ class Printing:
         bool,
         _flag(
             ("--verbose", "-v"),
-            help="Print all columns. Print steps and their times in a log, too, except those of a "
-            "release.",
+            help="Print all columns, and each step with its time, except in a release.",
         ),
     ] = False
 

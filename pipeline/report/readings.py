@@ -350,7 +350,7 @@ def _radii(row: ClassEntry, words: str, regions: Mapping[str, ConfidenceRegion])
     }
     if distances:
         name = min(distances, key=distances.__getitem__)
-        words = f"It {_of_way(here, regions[name].centre)} {name}, the nearest class."
+        words = f"The first region {_of_way(here, regions[name].centre)} {name}, the nearest class."
     beyond = region(row, REGION_LEVEL, of="population")
     return [words, *map(number, (here.radius, beyond.radius))]
 

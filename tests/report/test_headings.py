@@ -36,7 +36,8 @@ def test_no_paragraph_of_a_caption_is_a_wall() -> None:
 @pytest.mark.parametrize("steps", [["count"], ["mean 1", "shells 1"], ["mean", "shells", "count"]])
 def test_words_that_a_table_lacks_are_not_explained(steps: list[str]) -> None:
     """A night's draws of noise are those in its table; a joint release has a ρ of its own."""
-    section = Section("a", "A", "", (), Finding(""), SimpleNamespace())
+    document = SimpleNamespace(settings=SimpleNamespace(secret=len(steps) > 1))
+    section = Section("a", "A", "", (), Finding(""), document)
     lines = [["normal", step] for step in steps]
     for page in ("night", "release"):
         declared = next(item for item in load_pages()[page]["block"] if item["name"] == "costs")
@@ -46,6 +47,7 @@ def test_words_that_a_table_lacks_are_not_explained(steps: list[str]) -> None:
         if page == "night":
             assert said[:-3] == [step.split()[0].capitalize() for step in steps]
         assert said.count("Certified ρ") == 1
+        assert said.count("Mean") <= 1
 
 
 @pytest.fixture(scope="module")

@@ -53,11 +53,12 @@ def test_the_page_has_the_regions_of_the_library() -> None:
         for factor, held in ((0.999, True), (1.001, False)):
             assert here.contains(SPACE.exp(here.centre, factor * share * way)) == held
         other = "cells" if row.class_name == "tissue" else "tissue"
-        assert line[1] == f"It extends {percent(share)} of the way to {other}, the nearest class."
+        way = f"extends {percent(share)} of the way to {other}, the nearest class."
+        assert line[1] == f"The first region {way}"
     same = [row_of("tissue", releases("tissue")[place]) | {"name": str(place)} for place in (0, 1)]
     near = regions_of(list(map(class_of, same)), "image")
     assert near is not None
-    assert near["lines"][0][1] == "It holds the mean of 1, the nearest class."
+    assert near["lines"][0][1] == "The first region holds the mean of 1, the nearest class."
     assert regions_of([class_of({"class_name": "a"})], "image") is None
 
 

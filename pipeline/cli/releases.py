@@ -109,6 +109,9 @@ def plan(
     else:
         letter = letter_of(result.definition)
         rest = [_uses(result, letter)]
+        if total is not None and len(settings.card.classes) > 1:
+            divided = f" {total:,} {result.unit}s in all, here divided evenly over the classes: "
+            rest.append(f"{divided}the number in each is secret.")
         if nights is not None and result.nights:
             rest.append(_by_night(result, letter))
         rest += [*(f" {escape(line)}" for line in _solved(result, letter)), MORE]

@@ -42,6 +42,8 @@ class Term:
         Name in code, and on a page.
     low, high : str
         Words for small and for large values.
+    meaning : str
+        What a value says of an image, in one line.
     formula : str
         Formula in standard deviations (sd) and correlations (corr) of the features.
     scaled : callable
@@ -60,6 +62,7 @@ class Term:
     title: str
     low: str
     high: str
+    meaning: str
     formula: str
     scaled: Callable[[FloatArray], FloatArray]
     unscaled: Callable[[FloatArray], FloatArray]
@@ -82,7 +85,7 @@ class Term:
 _TERMS: list[dict[str, Any]] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )["terms"]
-SAID = ("name", "title", "low", "high", "unit", "middle", "least", "most")
+SAID = ("name", "title", "low", "high", "meaning", "unit", "middle", "least", "most")
 """Fields copied verbatim from terms.toml."""
 
 

@@ -58,6 +58,7 @@ def readings(
             {
                 "title": term.title,
                 "unit": term.unit,
+                "meaning": term.meaning,
                 "tip": term.formula,
                 "cells": [_cell(row, place) for row in classes],
             }

@@ -744,7 +744,8 @@ def in_words(run: FinishedRun) -> Mapping[str, Any] | None:
     for term in terms_of(DESCRIPTORS[run.record.config["descriptor"]]):
         pairs = zip(term.value(private), term.value(true), strict=True)
         cells = [cell(signed(a), f"{signed(b)} without noise") for a, b in pairs]
-        lines.append({"title": term.title, "unit": term.unit, "tip": term.formula, "cells": cells})
+        words = {"title": term.title, "unit": term.unit, "meaning": term.meaning}
+        lines.append({**words, "tip": term.formula, "cells": cells})
     symbol = letter(run.record.config["definition"])
     return {
         "unit": f"{use['series']}, {symbol} = {number(use['budget'])}",

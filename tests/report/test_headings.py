@@ -47,7 +47,7 @@ def test_words_that_a_table_lacks_are_not_explained(steps: list[str]) -> None:
         if page == "night":
             assert said[:-3] == [step.split()[0].capitalize() for step in steps]
         assert said.count("Certified ρ") == 1
-        assert said.count("Mean") <= 1
+        assert page == "night" or said.count("Mean") == 1
 
 
 @pytest.fixture(scope="module")

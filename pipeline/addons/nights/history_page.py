@@ -344,7 +344,10 @@ def radius_line(rows: Sequence[ClassEntry]) -> list[dict[str, Any]]:
     if not any(map(says_region, rows)):
         return []
     cells = [radius_cell(row) for row in rows]
-    return [{"title": "Region of 95 %", "unit": "radius", "tip": "", "cells": cells}]
+    meaning = "a distance, for all terms of the mean at once"
+    return [
+        {"title": "Region of 95 %", "unit": "radius", "meaning": meaning, "tip": "", "cells": cells}
+    ]
 
 
 def radius_cell(row: ClassEntry) -> dict[str, str]:

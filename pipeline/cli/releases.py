@@ -103,7 +103,8 @@ def plan(
     affords, why = _account(settings, ledger)
     sizes, total = (sizes_of(n), None) if n else counted(settings, later=per_night is not None)
     result = forecast(settings, ForecastRequest(sizes, total, per_night, nights, error), affords)
-    first, rest = f"\n [bold]{escape(' '.join(result.verdict))}[/]", list[Table | str]()
+    said = [f"Night {result.night:,}." * (result.night > 1), *result.verdict]
+    first, rest = f"\n [bold]{escape(' '.join(filter(None, said)))}[/]", list[Table | str]()
     if output.verbose:
         rest = [*forecast_items(result), *(f" {escape(text)}" for text in result.meaning)]
     else:
@@ -115,7 +116,15 @@ def plan(
         if nights is not None and result.nights:
             rest.append(_by_night(result, letter))
         rest += [*(f" {escape(line)}" for line in _solved(result, letter)), MORE]
+    if affords and result.nights and not settings.nights:
+        rest += _unpaid(affords(settings.charge), result.nights[-1])
     output.answer({"account": why, "forecast": result}, first, *rest, f" {escape(why)}")
+
+
+def _unpaid(paid: int, nights: int) -> list[str]:
+    """Return how many of these nights the account pays, where it does not pay all."""
+    stream = "a stream is paid once for all nights, see covdp start --nights"
+    return [f" The account pays {paid:,} of these {nights:,} nights; {stream}."] * (paid < nights)
 
 
 MORE = " --verbose shows errors, regions and prices, and what they mean."
@@ -318,7 +327,7 @@ def _by_night(result: "Forecast", letter: str) -> Table:
     return new_table(*heads, rows=rows, **texts, title_justify="left", caption_justify="left")
 
 
-WIDER = "After the first mean of a class the prediction is less sure; the error does not grow."
+WIDER = "After the first mean of a class the prediction is less sure, so its range is wider."
 
 
 def _solved(result: "Forecast", letter: str) -> list[str]:
@@ -519,6 +528,7 @@ def _serve(
     config: Path, prepare: Callable[[datetime], "ReleaseJob"], cron: str, command: list[str]
 ) -> None:
     """Check what can be checked, then release night after night."""
+    from covdp.privacy import equation
     from covdp.publish import released_since
 
     times = planned_times(cron, datetime.now(UTC))
@@ -532,7 +542,8 @@ def _serve(
             f"{config} fixes run_key = {settings.run_key!r}, so every night would give the first "
             "night's release again; leave run_key out of a config that is served"
         )
-    _log(f"serving {settings.name} at {cron!r}, next {_text(first)}; stop with Ctrl-C")
+    price = "" if settings.nights else f"; each release is charged {equation(settings.charge, 6)}"
+    _log(f"serving {settings.name} at {cron!r}, next {_text(first)}{price}; stop with Ctrl-C")
     times = planned_times(cron, datetime.now(UTC))
     for *overtaken, night in nights(times, lambda: datetime.now(UTC)):
         planned = _text(night)

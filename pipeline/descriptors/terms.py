@@ -43,7 +43,7 @@ class Term:
     low, high : str
         Words for small and for large values.
     meaning : str
-        What a value says of an image, in one line.
+        Property of an image that a value states, in one line.
     formula : str
         Formula in standard deviations (sd) and correlations (corr) of the features.
     scaled : callable

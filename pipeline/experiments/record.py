@@ -148,6 +148,10 @@ def statement(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[s
     }
     rules = dict.fromkeys(item[GROUP_TITLE] for item in statements)
     pairs[GROUP_TITLE.replace("image", several)] = " — or ".join(rules)
+    pairs["Trust model"] = (
+        f"central: the people who run this see the {several}s. This page shows the means without "
+        "noise, too"
+    )
     return pairs | {"Guarantee": f"of one draw at the largest budget, {text}"}
 
 

@@ -315,7 +315,7 @@ class ConfidenceRegion:
         Parameters
         ----------
         points : array, shape (..., *point_shape)
-            Points of the manifold, or of its chart.
+            Points of the manifold, such as `release.point`; no coordinates of its chart.
         """
         return np.asarray(self._lengths(points) <= self.quantile)
 
@@ -329,7 +329,7 @@ class ConfidenceRegion:
         Parameters
         ----------
         points : array, shape (..., *point_shape)
-            Points of the manifold, or of its chart.
+            Points of the manifold.
         """
         return np.asarray(np.sqrt(self.quantile / self._lengths(points)))
 
@@ -339,7 +339,7 @@ class ConfidenceRegion:
         Parameters
         ----------
         points : array, shape (..., *point_shape)
-            Points of the manifold, or of its chart.
+            Points of the manifold.
         """
         return np.asarray(np.vectorize(self.law.cdf, otypes=[float])(self._lengths(points)))
 

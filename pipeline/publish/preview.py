@@ -39,7 +39,7 @@ PICTURES = 12
 """Images of a class that are shown."""
 QUANTILES = (0.01, 0.5, 0.99)
 """Quantiles of gray levels that are stated."""
-NO_USE = "Prediction: no mean of this release is usable (upper end of the error range)"
+NO_USE = "At the upper end of the predicted errors no mean of this release is usable"
 """Decision where a release may be useless, and public numbers do not refuse it."""
 REFUSED = "be refused, until what is “to decide or mend” is done"
 """Effect of a release that account, declaration, files or public numbers refuse."""

@@ -217,7 +217,11 @@ def _plain(text: str) -> str:
 
 
 def of_release(
-    settings: "SettingsPart", rows: "Sequence[ClassEntry]" = (), others: Sequence[str] = ()
+    settings: "SettingsPart",
+    rows: "Sequence[ClassEntry]" = (),
+    others: Sequence[str] = (),
+    *,
+    simulated: bool = False,
 ) -> Sentences:
     """Return what the settings of a release, or of a night of a stream, say.
 
@@ -230,6 +234,8 @@ def of_release(
         mean yet.
     others : sequence of str
         Names of other hospitals that released together with this one.
+    simulated : bool
+        True if one machine stood for all of these hospitals.
     """
     from covdp.schema import ClassPart
 
@@ -242,6 +248,7 @@ def of_release(
         "methods_release.txt.j2",
         settings=settings,
         others=others,
+        simulated=simulated,
         group=group,
         sizes={name: size_in_words(*size) for name, size in sizes.items() if any(size)},
         many=len(sizes),

@@ -79,7 +79,9 @@ def release_methods(document: Document) -> Methods:
     """
     settings, rows = document.settings, document.classes
     more = word("analysis", "release") if any(map(has_region, rows)) else ""
-    said = {settings.name: of_release(settings, rows, document.others)}
+    said = {
+        settings.name: of_release(settings, rows, document.others, simulated=document.is_simulated)
+    }
     return methods(said, more=more, version=settings.version)
 
 

@@ -21,6 +21,7 @@ from covdp.report import build_release_report
 from tests.inference.entries import tissue
 
 GRAY = tuple(name for name, kind in DESCRIPTORS.items() if kind.dimensions == 2)
+OURS = "oct5", "grid9", "grid11", "gauss6"
 VALUES = [(22.4, 0.35, 1.22), (4.0, 0.132, 0.98), (47.8, 0.22, 0.65), (43.1, 0.35, 1.25)]
 """Contrast, roughness and direction of classes of X-rays, ultrasound and tissue."""
 
@@ -36,10 +37,15 @@ def found(image: np.ndarray, name: str = "oct5") -> list[float]:
 @pytest.mark.parametrize("name", GRAY)
 @pytest.mark.parametrize("sides", [(28, 28), (48, 90), (300, 200)])
 def test_a_texture_has_the_numbers(name: str, sides: tuple[int, int]) -> None:
-    """Described again it has contrast, roughness and direction within 5 %, at 128 pixels a side."""
+    """Described again it has contrast, roughness and direction within 5 %, at 128 pixels a side.
+
+    A descriptor of another package may have no texture: then pages show none.
+    """
     for values in VALUES:
         image = texture(DESCRIPTORS[name], dict(zip(SHOWN, values, strict=True)), sides, 1e-6)
-        assert image is not None
+        if image is None:
+            assert name not in OURS
+            continue
         assert image.shape == tuple(min(side, 128) for side in sides)
         np.testing.assert_allclose(found(image, name), values, rtol=0.05)
 

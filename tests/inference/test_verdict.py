@@ -148,7 +148,7 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         verdict_of(name, 9, share, NOISY, offered=True) for name, share in (("a", 1), ("b", 0.6))
     ]
     assert say_each("usable", found=several, unit="image", definition="gdp", budget=0.5) == (
-        "a and b: usable for large differences only. Predicted error: at most as large as a usual "
+        "a and b: usable for large differences only. Largest predicted error: as large as a usual "
         "difference between classes. A usual difference is a change of contrast by 25 %.",
         "For comparisons about 36 images a class, or μ = 2, are needed.",
     )

@@ -36,7 +36,9 @@ def test_no_paragraph_of_a_caption_is_a_wall() -> None:
 @pytest.mark.parametrize("steps", [["count"], ["mean 1", "shells 1"], ["mean", "shells", "count"]])
 def test_words_that_a_table_lacks_are_not_explained(steps: list[str]) -> None:
     """A night's draws of noise are those in its table; a joint release has a ρ of its own."""
-    document = SimpleNamespace(settings=SimpleNamespace(secret=len(steps) > 1))
+    document = SimpleNamespace(
+        settings=SimpleNamespace(secret=len(steps) > 1, classes_per_person=None)
+    )
     section = Section("a", "A", "", (), Finding(""), document)
     lines = [["normal", step] for step in steps]
     for page in ("night", "release"):

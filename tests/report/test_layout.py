@@ -236,7 +236,7 @@ def test_a_verdict_names_a_mean_that_clipping_may_have_moved_farther_than_noise(
     text = verdict(document).text
     share = percent(1.5 / usual_difference(document.classes[0].manifold, 5))
     assert ": usable for " in text
-    assert ". Predicted error: at most " in text
+    assert ". Largest predicted error: " in text
     assert " of a usual difference between classes. A usual difference is a change of" in text
     whole = f"may be larger by up to {share} of a usual difference (class "
     assert (whole in text) == (noise < 1.5)

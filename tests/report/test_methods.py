@@ -118,7 +118,7 @@ def test_the_promise_is_that_of_the_settings() -> None:
     assert f"ε = {digits_up(implied.epsilon, 6)} at δ = 1·10⁻⁵" in found
     assert "for all images of a person with at most 4 of them μ = 2" in found
     assert "in theory" not in found.lower()
-    assert "in theory the release" in of(RELEASE | {"noise": "float"}).lower()
+    assert "in theory the guarantee" in of(RELEASE | {"noise": "float"}).lower()
 
 
 EXPERIMENT: Mapping[str, Any] = {
@@ -375,8 +375,8 @@ def test_what_releases_have_in_common_is_said_once() -> None:
     }
     found = text(methods(told))
     assert found.count("Tuzel") == 1
-    assert "For a: the release satisfies" in found
-    assert "; for b: the release satisfies" in found
+    assert "For a: the guarantee is" in found
+    assert "; for b: the guarantee is" in found
     apart = methods(told, series={"a": {}, "b": {}})
     assert [name for name, _ in apart.paragraphs] == ["a", "b"]
     assert text(apart).count("Tuzel") == 2

@@ -286,7 +286,7 @@ def test_undefined_rows_are_said_in_words(tmp_path: Path) -> None:
     page = page_of(tmp_path)
     assert "main-pneumoniamnist-undefined" in page.ids
     assert (f"{SERIES[3]} has no result at μ = 0.1 and 0.575 (pneumonia).") in page.text
-    assert "the density does not exist" in page.text
+    assert "footpoint, has no density" in page.text
     assert sum("undefined" in row for row in page.rows) == 2
     assert len(page.means) == 2 * 4 * 5 - 2
 

@@ -163,7 +163,7 @@ def window_test(
     if late is None or early is None:
         reason = "nobody came in these nights, or before"
         if stream.plan.secret:
-            reason = "how many came in these nights, or before, is hardly more than noise"
+            reason = "the number of records in these nights, or before, is not well above its noise"
         if split < since:
             reason = (
                 f"the limit of clipping changed on night {since}, and no earlier night has "

@@ -196,14 +196,16 @@ def history_methods(history: History) -> Methods:
     slots = {}
     for place, equal in enumerate(alike.values(), 1):
         last, count = equal[-1], len(equal)
-        sentences = dict(of_release(last.settings, last.classes, last.others))
+        sentences = dict(
+            of_release(last.settings, last.classes, last.others, simulated=last.is_simulated)
+        )
         if count > 1:
             sentences["data"] = f"the last of {count} releases is " + sentences["data"]
         slots[f"{last.settings.name} ({place})"] = sentences
     latest = history.series[0].runs[-1].document
     account, more = latest.paid, word("analysis", "history")
     spent = f"{letter(account.definition)} = {at_most(account.spent, 6)}"
-    more += f". The account had then paid for {spent}"
+    more += f". With the latest release the account had paid {spent}"
     return methods(slots, more=more, version=latest.settings.version)
 
 

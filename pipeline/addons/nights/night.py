@@ -678,8 +678,8 @@ def _made_again(history: ClassHistory, points: Any, entered: NDArray[np.int64]) 
 
 DECODED = (
     "decoding: if another version of a decoder reads other pixels from a file, its image enters "
-    "again and counts twice; the stream ends if pixels of the public test files of covdp have "
-    "changed; other changes of a decoder are not noticed"
+    "again and counts twice; the stream ends if a decoder reads other pixels than before from the "
+    "test files of covdp; other changes of a decoder are not noticed"
 )
 LOST = (
     "equality: if the saved sums of earlier nights are lost, a night is refused if images, classes "
@@ -687,8 +687,8 @@ LOST = (
 )
 ENTERED = (
     "copies: if an image that entered is removed from the folder, a copy that comes later does not "
-    "enter, and a person who submits images may see that from the number that entered; every other "
-    "copy counts as an image; "
+    "enter, and a person who submits images may see that from the number that entered; any further "
+    "copy counts as one more image; "
     f"{DECODED}; {LOST}; {REFUSAL}"
 )
 KNOWN = (

@@ -828,5 +828,5 @@ def _rules(run: FinishedRun) -> list[ClaimVerdict]:
 
 def _pair(table: Table, means: FloatArray, a: int, b: int) -> str:
     """Return where a comparison was made, with both means."""
-    values = number(float(means[a])), number(float(means[b]))
-    return f"{place(table, a)} ({values[0]} against {values[1]})"
+    values = (f"“{table['series'][at]}” {number(float(means[at]))}" for at in (a, b))
+    return f"{place(table, a)} ({' against '.join(values)})"

@@ -41,7 +41,7 @@ def compare(
     Only released values are read: this costs no privacy. The releases must be of different people.
     The p-value of all classes together is the smallest one times the number of classes. A night is
     compared by its mean of all images so far, or with `--window` by that of the last nights. With
-    `--out` a page is written, ``OUT/compare.html``, with both releases in words and their
+    `--out` a page is written, ``OUT/compare.html``, with the terms of both and their
     intervals.
 
     ```
@@ -79,8 +79,9 @@ def combine(
     """Put the releases of several hospitals together, class by class, without moving an image.
 
     Only released values are read: this costs no privacy. If a person is in several releases, the
-    budgets of these add up. Radii are those of regions of 95 %. With `--out` a page is
-    written, ``OUT/combine.html``, with each release beside the mean of all, and their intervals.
+    budgets of these add up. Radii are of regions of 95 % without clipping; with `--json` a radius
+    includes clipping. With `--out` a page is written, ``OUT/combine.html``, with each release
+    beside the mean of all, and their intervals.
 
     ```
     covdp combine hospital-a.json hospital-b.json hospital-c.json

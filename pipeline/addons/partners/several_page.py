@@ -195,7 +195,8 @@ def several_methods(together: ReleaseComparison) -> Methods:
     """
     documents = together.documents.items()
     sentences = {
-        name: of_release(item.settings, item.classes, item.others) for name, item in documents
+        name: of_release(item.settings, item.classes, item.others, simulated=item.is_simulated)
+        for name, item in documents
     }
     return methods(sentences, more=word("analysis", together.name))
 
@@ -513,9 +514,10 @@ def _found(together: ReleaseComparison, records: Sequence[Mapping[str, Any]]) ->
         return ""
     if not bonferroni(list(p_values.values())) < ALPHA:
         return "no difference is found"
-    surest = min(p_values, key=p_values.__getitem__)
     if together.combined:
-        return f"{surest}: one mean does not fit all releases"
+        differ = [name for name, p in p_values.items() if p * len(p_values) < ALPHA]
+        return f"{listing(differ)}: one mean does not fit all releases"
+    surest = min(p_values, key=p_values.__getitem__)
     pairs = grouped((row["term"], row) for row in records if row["class"] == surest).items()
     sizes = {term: _size_of(*rows) for term, rows in pairs if len(rows) == 2}
     term = max(sizes, key=lambda term: sizes[term][0], default="")

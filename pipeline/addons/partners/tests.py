@@ -77,9 +77,9 @@ class Comparison:
     least : float
         Distance along the contrast axis at which `POWER` of such comparisons find two populations
         different at `ALPHA`, were both clipped as these two; NaN where
-        there is no contrast axis, or nothing is found different. Intervals that are farther apart
-        allow for more clipping: by hand 0.8 to 0.9 are found at n·μ of some thousands, 0.5 to 0.7
-        at n·μ of some hundreds.
+        there is no contrast axis, or nothing is found different. Two populations may be clipped
+        less alike, so fewer are found: in trials a share of 0.8 to 0.9 at n·μ of some thousands,
+        0.5 to 0.7 at n·μ of some hundreds.
     offered : bool
         True if a region is available for both classes; where not, nothing is tested.
     chance : float

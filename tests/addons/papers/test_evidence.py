@@ -247,7 +247,8 @@ def test_a_trend_is_one_of_ratios(tmp_path: Path) -> None:
         (found,) = verdicts(run_of(tmp_path / word, rows, claim))
         assert (found.word, "2 of 2" in found.found) == (word, word == "Agrees")
         if word != "Agrees":  # the ratios are shown, not the means
-            (shown,) = re.findall(r"k = 2, ε = 1 \((\S+) against (\S+)\)", found.found)
+            both = r"k = 2, ε = 1 \(“[^”]+” (\S+) against “[^”]+” (\S+)\)"
+            (shown,) = re.findall(both, found.found)
             assert [float(x) for x in shown] == pytest.approx([4, 2], rel=0.05)
     rows["expected_error"][:] = np.nan
     (found,) = verdicts(run_of(tmp_path / "unknown", rows, ClaimConfig(**PLACE, trend=True)))

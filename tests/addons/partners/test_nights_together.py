@@ -228,7 +228,7 @@ def test_first_looks_among_themselves(
     book = "--ledger", wards / "early" / "ledger.sqlite"
     assert run("history", "--out", tmp_path / "history", *book) == 0
     page = text_of(tmp_path / "history" / "index.html")
-    assert "Region of 95 % radius not available" in page
+    assert "a distance, for all terms of the mean at once not available" in page
     for row in read_document(wards / "early" / "night-3.json").classes:
         usable, why = is_usable(row), f"{LOOK}3 times too wide"
         assert (f"No region is available for {row.class_name}: {why}" in page) == usable

@@ -122,9 +122,7 @@ def test_each_hospital_has_the_release(place: tuple[Path, Ledger]) -> None:
         "where k hospitals show it, it is √(2/(3 − k)) times 1-GDP, as only the noise of 3 − k "
         "hospitals is left. For k = 2 that is 1.41422-GDP. Each hospital knows its own noise"
     )
-    assert (
-        "so the promises of these hospitals add up" in statement["One person in several hospitals"]
-    )
+    assert "Then the μ of these hospitals add up" in statement["One person in several hospitals"]
     assert "1,320 images together" in statement["Released together by"]
     assert spent(place[1]) == ONCE
     assert isinstance(read_document(paths["west"]), JointDocument)
@@ -145,7 +143,7 @@ def test_each_hospital_has_the_release(place: tuple[Path, Ledger]) -> None:
     assert "Images of this hospital are of " in page
     assert "images of all hospitals, in 2 classes" in page
     assert "only totals of all were opened (Kairouz et al. 2021)" in page
-    assert "hold except with a probability below 10⁻¹²" in page  # of shares on steps of 2⁻⁴⁰
+    assert "keeps them except with a probability below 10⁻¹²" in page  # of shares on steps of 2⁻⁴⁰
 
 
 @pytest.mark.parametrize(

@@ -344,7 +344,9 @@ def test_an_end_that_is_wanted_is_not_notified(ward: Path, number: int) -> None:
     command = [*COVDP, "serve", *tokens, "--notify", notify]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=project_root()) as served:
         assert served.stdout is not None
-        assert served.stdout.readline().startswith("serving nightly")
+        said = served.stdout.readline()
+        assert said.startswith("serving nightly")
+        assert "; each release is charged μ = " in said
         served.send_signal(number)
         assert served.wait(PATIENCE) != 0
     assert not heard.exists()

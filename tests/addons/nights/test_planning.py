@@ -226,6 +226,12 @@ def test_nights_are_those_that_the_account_pays_for(
     assert found["nights"] == [1, 2, 5, 10, 12]
     assert [row["n"] for row in found["classes"][0]["by_night"]] == [30, 60, 150, 300, 360]
     assert found["totals"][3]["mu"] == pytest.approx(repeat(GDP(1.0), 10).mu, rel=1e-12)
+    for nights, named in ((12, True), (4, False)):
+        told = ["--per-night", "30", "--nights", str(nights)]
+        assert main(["plan", "--config", str(config), *told]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert ("The account pays 4 of these 12 nights" in said) == named
+        assert f"Night {nights}. Prediction: " in said
 
 
 def test_a_stream_is_charged_once_and_opens_when_it_says(

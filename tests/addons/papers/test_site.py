@@ -102,8 +102,8 @@ def test_index_tells_every_statement_apart(site: Path) -> None:
         ("gone", "Data not at hand 1 dataset"),
         ("holds", f"Agrees {page.replace('first', 'own')}"),
     ]
-    counts = "3 statements: 1 holds, 1 does not, or only in part, 1 is not decided; each counts once"
-    assert f"{counts} a dataset." in words
+    counts = "3 statements: 1 holds, 1 does not, or only in part, 1 is not decided"
+    assert f"{counts}; each counts once a dataset." in words
     assert "1 statement: 1 holds." in words
     papers = "Statements of the papers, on their own data: 2 of 3 decided; 1 agrees, 1 does not, or"
     assert papers in words

@@ -143,7 +143,7 @@ def test_each_hospital_has_the_release(place: tuple[Path, Ledger]) -> None:
     assert "Images of this hospital are of " in page
     assert "images of all hospitals, in 2 classes" in page
     assert "only totals of all were opened (Kairouz et al. 2021)" in page
-    assert "keeps them except with a probability below 10⁻¹²" in page  # of shares on steps of 2⁻⁴⁰
+    assert "an event of probability below 10⁻¹²" in page  # of shares on steps of 2⁻⁴⁰
 
 
 @pytest.mark.parametrize(

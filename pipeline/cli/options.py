@@ -115,7 +115,7 @@ class Printing:
         self.paths(paths or {})
 
     def paths(self, paths: Mapping[str, Path]) -> None:
-        """Print one line a path, title first; the path alone when quiet.
+        """Print one line a path, title first; the path alone when quiet, or if its title is a file.
 
         Parameters
         ----------
@@ -126,7 +126,8 @@ class Printing:
             print_json(paths)
             return
         for title, path in paths.items():
-            print_line(path if self.quiet else f"{title:8} {path}")
+            alone = self.quiet or (title == Path(path).name and "." in title)
+            print_line(path if alone else f"{title:8} {path}")
 
     def show(self, item: Table | str) -> None:
         """Print a table or a text, unless quiet; what is long goes on below, nothing is cut off.

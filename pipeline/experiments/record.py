@@ -133,11 +133,12 @@ def statement(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[s
     alike = defaultdict[str, list[str]](list)
     for name, promise in promises.items():
         alike[promise].append(f"“{name}”")
-    by_series = "; ".join(f"{', '.join(names)}: {promise}" for promise, names in alike.items())
-    text = f"by series. {by_series}" if len(alike) > 1 else f"for every series: {next(iter(alike))}"
+    text = "; ".join(f"{', '.join(names)}: {promise}" for promise, names in alike.items())
+    one = len(alike) == 1 and len(promises) > 1
+    text = f"for every series: {next(iter(alike))}" if one else f"by series. {text}"
     certified = [series for series in config.mechanisms if not uncertified(config, series)]
     if not certified:
-        return {"Guarantee": f"none is certified; {text}"}
+        return {"Guarantee": f"none is certified, {text}"}
     budgets = sorted((_largest(config, series) for series in certified), key=advantage)
     statements = [_of(budget, config, n_by_class) for budget in reversed(budgets)]
     several = "image" if persons_of(config) is not None else unit(config)
@@ -148,9 +149,10 @@ def statement(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[s
     }
     rules = dict.fromkeys(item[GROUP_TITLE] for item in statements)
     pairs[GROUP_TITLE.replace("image", several)] = " — or ".join(rules)
+    seen = "image" if config.on_images else "record"
     pairs["Trust model"] = (
-        f"central: the people who run this see the {several}s. This page shows the means without "
-        "noise, too"
+        f"central: the people who run this see the {seen}s. Pages of an experiment may show what a "
+        "release never does"
     )
     return pairs | {"Guarantee": f"of one draw at the largest budget, {text}"}
 

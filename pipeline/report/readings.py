@@ -88,7 +88,7 @@ def sentences_of(terms: Sequence[Term], rows: "Sequence[ClassReadings]") -> Sequ
         words = grouped((_word(one), name) for name, one in known.items())
         title = term.title[0].lower() + term.title[1:]
         hidden = [name for name in words.pop("", []) if name in bounded]
-        decided += [f"{word} ({_named(names, bounded)})" for word, names in words.items()]
+        decided += [f"{word} ({listing(names)})" for word, names in words.items()]
         undecided += [(_named(hidden, bounded), title)] * bool(hidden)
     title, unit, found = "", "", list[tuple[str, Any]]()
     if sized:

@@ -520,7 +520,8 @@ def _decide(
         for (a, b), factor in zip(steps, factors, strict=True)
     ]
     against = [step for step, word in zip(steps, decisions, strict=True) if word < 0]
-    return decisions, [_pair(table, shown, *step) for step in against]
+    told = _ratios if claim.get("trend") else _pair
+    return decisions, [told(table, shown, *step) for step in against]
 
 
 def _steps(claim: Claim, table: Table, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -830,3 +831,9 @@ def _pair(table: Table, means: FloatArray, a: int, b: int) -> str:
     """Return where a comparison was made, with both means."""
     values = (f"“{table['series'][at]}” {number(float(means[at]))}" for at in (a, b))
     return f"{place(table, a)} ({' against '.join(values)})"
+
+
+def _ratios(table: Table, ratios: FloatArray, a: int, b: int) -> str:
+    """Return the ratios of both sides of a trend, in one class and in the next."""
+    values = (f"{place(table, at)}: {number(float(ratios[at]))}" for at in (a, b))
+    return f"ratio at {', at '.join(values)}"

@@ -247,7 +247,7 @@ def test_a_trend_is_one_of_ratios(tmp_path: Path) -> None:
         (found,) = verdicts(run_of(tmp_path / word, rows, claim))
         assert (found.word, "2 of 2" in found.found) == (word, word == "Agrees")
         if word != "Agrees":  # the ratios are shown, not the means
-            both = r"k = 2, ε = 1 \(“[^”]+” (\S+) against “[^”]+” (\S+)\)"
+            both = r"ratio at k = 2, ε = 1: (\S+), at k = \d+, ε = 1: ([\d.]+\d)"
             (shown,) = re.findall(both, found.found)
             assert [float(x) for x in shown] == pytest.approx([4, 2], rel=0.05)
     rows["expected_error"][:] = np.nan

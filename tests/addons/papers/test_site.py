@@ -102,9 +102,9 @@ def test_index_tells_every_statement_apart(site: Path) -> None:
         ("gone", "Data not at hand 1 dataset"),
         ("holds", f"Agrees {page.replace('first', 'own')}"),
     ]
-    counts = "3 statements: 1 holds, 1 does not, or only in part, 1 is not decided"
+    counts = "3 statements to decide: 1 holds, 1 does not, or only in part, 1 is not decided"
     assert f"{counts}; each counts once a dataset." in words
-    assert "1 statement: 1 holds." in words
+    assert "1 statement to decide: 1 holds." in words
     papers = "Statements of the papers, on their own data: 2 of 3 decided; 1 agrees, 1 does not, or"
     assert papers in words
     assert "which count for no paper" not in words
@@ -161,8 +161,8 @@ def test_stand_ins_count_for_no_paper(tmp_path: Path) -> None:
         "Statements of the papers, on their own data: 1 of 1 decided; 1 agrees, 0 do not, or",
         "papers, on other data or settings, which count for no paper: 1 of 1 decided",
         "Our own claims: 1 of 1 decided",
-        "1 statement: 1 holds; each counts once a dataset. Data or settings that are not the "
-        "paper's do not count: 1 of 1 holds there.",
+        "1 statement to decide: 1 holds; each counts once a dataset. Data or settings that are not "
+        "the paper's do not count: 1 of 1 holds there.",
         "PneumoniaMNIST , PneumoniaMNIST, curved (not in the paper)",
         "PneumoniaMNIST, curved (held out)",
     ):

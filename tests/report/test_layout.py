@@ -123,9 +123,10 @@ def test_a_release_is_read_to_its_end(release: tuple[Any, Path], show: Showing) 
     assert first == sorted(first)
     lead = page.locator(".lead").all_inner_texts()
     assert lead[1] == "Protected: one image, not a person."
-    assert not page.locator("#privacy dl.pairs").is_visible()
-    page.locator("#privacy summary").click()
     assert page.locator("#privacy dl.pairs").is_visible()
+    assert not page.locator("#methods-text").is_visible()
+    page.locator("#methods summary").first.click()
+    assert page.locator("#methods-text").is_visible()
     document = json.loads((release[1].parent / "content").read_bytes())
     check = page.locator(".attacks dd", has_text="covdp verify").inner_text()
     assert fingerprint(bytes.fromhex(document["signature"]["public_key"])) in check

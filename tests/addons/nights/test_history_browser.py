@@ -120,17 +120,17 @@ def test_what_is_open_is_read_to_its_end(opened: Any) -> None:  # noqa: F811
 
 
 def test_a_night_is_read_to_its_end(tmp_path: Path, show: Showing) -> None:  # noqa: F811
-    """At most 6,000 pixels: the statement of privacy is folded, and whole at a click."""
+    """At most 6,000 pixels, with the statement of privacy; methods are whole at a click."""
     nights = draw_nights(tmp_path, DAYS[:4], np.random.default_rng(20260322))
     path = build_release_report(document_of(nights[-1]), tmp_path / "night.html")
     page, faults, _ = show(path, {})
     draw_all(page)
     page.evaluate("for (const fold of document.querySelectorAll('.fold')) fold.open = false")
     assert page.evaluate("document.documentElement.scrollHeight") <= HIGHEST
-    statement = page.locator("#privacy dl.pairs")
-    assert not statement.is_visible()
-    page.locator("#privacy summary").click()
-    assert statement.is_visible()
+    assert page.locator("#privacy dl.pairs").is_visible()
+    assert not page.locator("#methods-text").is_visible()
+    page.locator("#methods summary").first.click()
+    assert page.locator("#methods-text").is_visible()
     assert faults == []
 
 

@@ -825,7 +825,7 @@ def _predictions(
         if varied:
             said.append(
                 "Classes of similar images, such as chest X-rays, are nearer to the lower end; a "
-                "few images that are very unlike the others make it larger."
+                "few images that are very unlike the others make the error larger."
             )
             varied = False
         worst = [upper for upper, _ in rows]

@@ -63,7 +63,9 @@ from covdp.schema import (
 from covdp.store import Form, Place, StoredImages, fill, make_plan, temporary_store
 
 REFUSAL = "the refusal “not all images are as the card says”, which names no image"
-EQUALITY = "equality: who repeats a run learns whether images and classes are still the same"
+EQUALITY = (
+    "equality: a person who repeats a run learns whether images and classes are still the same"
+)
 IMAGE_COPIES = "a copy of an image, which counts once more"
 PERSON_COPIES = "copies of images: each counts in the mean of its person"
 """Facts that may be seen from outside besides, as the statement says."""

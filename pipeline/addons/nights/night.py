@@ -686,9 +686,9 @@ LOST = (
     "or persons have changed, and the refusal shows that"
 )
 ENTERED = (
-    "copies: each copy counts as one more image; if images with the same pixels were removed, as "
-    "many later copies do not enter, and a person who submits images may see that from the number "
-    "that entered; "
+    "copies: each copy counts as one more image, but for each image that was removed, one later "
+    "copy does not enter, and a person who submits images may see that from the number that "
+    "entered; "
     f"{DECODED}; {LOST}; {REFUSAL}"
 )
 KNOWN = (

@@ -448,7 +448,9 @@ def test_one_table_is_of_the_folder_that_the_config_names(
     sizes = ("1,400", "100") if labels == "public" else ("each of 2 classes, 750",)
     assert all(size in " ".join(printed.split()) for size in sizes)
     assert ("1,500 images in all, here divided evenly" in printed) == (labels == "secret")
-    assert "error" not in printed.replace("shows errors", "")
+    head, _, table = printed.partition("budget μ")
+    assert "Error: " in head
+    assert "error" not in table.replace("shows errors", "")
     found = planned(ward, capsys)["forecast"]["classes"]
     for row in found:
         uses = [each["use"] for each in row["by_budget"]]

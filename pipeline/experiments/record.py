@@ -138,7 +138,7 @@ def statement(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[s
     text = f"for every series: {next(iter(alike))}" if one else f"by series. {text}"
     certified = [series for series in config.mechanisms if not uncertified(config, series)]
     if not certified:
-        return {"Guarantee": f"none is certified, {text}"}
+        return {"Guarantee": f"none is certified. {text[0].upper()}{text[1:]}"}
     budgets = sorted((_largest(config, series) for series in certified), key=advantage)
     statements = [_of(budget, config, n_by_class) for budget in reversed(budgets)]
     several = "image" if persons_of(config) is not None else unit(config)

@@ -26,7 +26,7 @@ from covdp.privacy.statement import equivalent
 from covdp.report.templates import at_most, templates, word
 
 if TYPE_CHECKING:
-    from covdp.schema import ClassEntry, SettingsPart
+    from covdp.schema import ClassEntry, Document, SettingsPart
 
 NAMED = 3
 """Most releases that are named with what is true of them alone; of more, how many there are."""
@@ -265,6 +265,18 @@ def of_release(
         delta=implied.delta,
         together=at_most(main_parameter(for_group_as_written(promise, group)), 6),
     )
+
+
+def of_document(document: "Document") -> Sentences:
+    """Return what the settings of a document say, with its hospitals and whether it was simulated.
+
+    Parameters
+    ----------
+    document : Document
+        Document of a release or a night.
+    """
+    others, simulated = document.others, document.is_simulated
+    return of_release(document.settings, document.classes, others, simulated=simulated)
 
 
 def of_experiment(

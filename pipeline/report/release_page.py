@@ -17,7 +17,7 @@ from covdp.inference import NOTHING, Verdict, is_usable, verdicts
 from covdp.privacy import ZCDP, best_test, budget_from, main_parameter, protects, repeat
 from covdp.privacy.rounding import two_digits
 from covdp.publish.readings import reader_of
-from covdp.report.methods import Methods, methods, of_release
+from covdp.report.methods import Methods, methods, of_document
 from covdp.report.page import Finding, table, write_page
 from covdp.report.readings import (
     clipping_share,
@@ -77,12 +77,9 @@ def release_methods(document: Document) -> Methods:
     document : Document
         Document of a release or a night.
     """
-    settings, rows = document.settings, document.classes
-    more = word("analysis", "release") if any(map(has_region, rows)) else ""
-    said = {
-        settings.name: of_release(settings, rows, document.others, simulated=document.is_simulated)
-    }
-    return methods(said, more=more, version=settings.version)
+    settings = document.settings
+    more = word("analysis", "release") if any(map(has_region, document.classes)) else ""
+    return methods({settings.name: of_document(document)}, more=more, version=settings.version)
 
 
 def verdict(document: Document) -> Finding:

@@ -22,6 +22,7 @@ from tests.inference.entries import tissue
 
 GRAY = tuple(name for name, kind in DESCRIPTORS.items() if kind.dimensions == 2)
 OURS = "oct5", "grid9", "grid11", "gauss6"
+"""Descriptors that must have a texture for each of `VALUES`."""
 VALUES = [(22.4, 0.35, 1.22), (4.0, 0.132, 0.98), (47.8, 0.22, 0.65), (43.1, 0.35, 1.25)]
 """Contrast, roughness and direction of classes of X-rays, ultrasound and tissue."""
 

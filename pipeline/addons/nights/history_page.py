@@ -21,7 +21,7 @@ from covdp.inference import region
 from covdp.publish.document import write_document
 from covdp.publish.readings import WIDE, Reading
 from covdp.report import release_page
-from covdp.report.methods import Methods, methods, of_release
+from covdp.report.methods import Methods, methods, of_document
 from covdp.report.page import Block, Finding, cell, write_page
 from covdp.report.readings import numbers_of, readings, says_region
 from covdp.report.templates import at_most, percent, word
@@ -196,16 +196,15 @@ def history_methods(history: History) -> Methods:
     slots = {}
     for place, equal in enumerate(alike.values(), 1):
         last, count = equal[-1], len(equal)
-        sentences = dict(
-            of_release(last.settings, last.classes, last.others, simulated=last.is_simulated)
-        )
+        sentences = dict(of_document(last))
         if count > 1:
             sentences["data"] = f"the last of {count} releases is " + sentences["data"]
         slots[f"{last.settings.name} ({place})"] = sentences
     latest = history.series[0].runs[-1].document
     account, more = latest.paid, word("analysis", "history")
     spent = f"{letter(account.definition)} = {at_most(account.spent, 6)}"
-    more += f". With the latest release the account had paid {spent}"
+    when = "When the stream was opened" if latest.page == "night" else "With the latest release"
+    more += f". {when} the account had paid {spent}"
     return methods(slots, more=more, version=latest.settings.version)
 
 

@@ -174,7 +174,7 @@ def entry_of(name: str, runs: Sequence[FinishedRun], folder: str) -> Drawn:
         "warnings": list(dict.fromkeys(shown)),
         "runs": [(run, _where(run) or run.record.dataset.name) for run in runs],
         "statements": stated,
-        "gone": len(gone),
+        "runs_missing": len(gone),
         "missing": list(dict.fromkeys((record.dataset.title, record.command) for record in gone)),
         "mark": _worst(set(marks), warned=bool(shown)),
     }

@@ -520,8 +520,8 @@ def _decide(
         for (a, b), factor in zip(steps, factors, strict=True)
     ]
     against = [step for step, word in zip(steps, decisions, strict=True) if word < 0]
-    told = _ratios if claim.get("trend") else _pair
-    return decisions, [told(table, shown, *step) for step in against]
+    in_words = _ratios if claim.get("trend") else _pair
+    return decisions, [in_words(table, shown, *step) for step in against]
 
 
 def _steps(claim: Claim, table: Table, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -164,9 +164,8 @@ def match(
     release. Classes are matched by their names. A class of the release needs n·μ of 500 or more,
     its images times its μ. The release must be of other people. Nothing is charged, and nothing is
     written but ``OUT/match.html``, ``OUT/match.csv`` with a row for each image, and a copy of the
-    release. The output is
-    as private as the images. If images and release differ, the exit code is 3, so that a
-    script can stop.
+    release. The output is as private as the images. If images and release differ, the exit code is
+    3, so that a script can stop.
 
     ```
     covdp match partner.json --dataset ward-card.toml

@@ -32,7 +32,7 @@ from covdp.inference.released import chart_jacobian
 from covdp.mean.noisy_moments import congruent
 from covdp.publish.document import write_document
 from covdp.publish.readings import Mean, read_terms
-from covdp.report.methods import Methods, methods, of_release
+from covdp.report.methods import Methods, methods, of_document
 from covdp.report.page import Finding, signed, write_page
 from covdp.report.readings import as_gain, numbers_of
 from covdp.report.release_page import protected_by
@@ -193,11 +193,7 @@ def several_methods(together: ReleaseComparison) -> Methods:
     together : ReleaseComparison
         Releases, and the results of their comparison.
     """
-    documents = together.documents.items()
-    sentences = {
-        name: of_release(item.settings, item.classes, item.others, simulated=item.is_simulated)
-        for name, item in documents
-    }
+    sentences = {name: of_document(item) for name, item in together.documents.items()}
     return methods(sentences, more=word("analysis", together.name))
 
 

@@ -22,6 +22,7 @@ from covdp.addons.nights.history_page import build_history
 from covdp.addons.nights.ledger import commit_night, committed_results, open_stream
 from covdp.addons.nights.timelines import Scale, timeline
 from covdp.cli import main
+from covdp.descriptors import DESCRIPTORS, terms_of
 from covdp.errors import LedgerError
 from covdp.figures.style import BAND_COLUMNS
 from covdp.inference import is_usable
@@ -149,6 +150,8 @@ def test_a_release_says_of_its_means_what_its_history_says(first: bytes, tmp_pat
     assert len(shown[0]) == 5 * usable
     assert shown[0] == shown[1][: 5 * usable]  # a history has the regions besides
     assert 'title="sd(I)"' in pages[0].read_text("utf-8")
+    for term in terms_of(DESCRIPTORS["oct5"]):
+        assert all(f">{term.meaning}</span>" in page.read_text("utf-8") for page in pages)
 
 
 def test_committed_bytes_lie_beside_the_page(page: Path, results: list[bytes]) -> None:

@@ -316,6 +316,10 @@ def test_each_series_has_its_own_promise() -> None:
     assert words["RL chain, 2r/n"].startswith("approximate only: 50,000 steps")
     told = statement(config, {"a": 100})
     assert "0.9-DP, pure" in told["Guarantee"]
+    alike = statement(load_experiments("ours-tests")[0], {"a": 100})["Guarantee"]
+    assert alike.startswith("of one draw at the largest budget, for every series: 2-GDP")
+    assert "“" not in alike
+    assert "release never does" in told["Trust model"]
     most = max(success(ApproxDP(0.9, 1e-5)), success(PureDP(0.9)))
     assert f"at most {most} %" in told["In plain words"]
     mixed = statement(load_experiments("ew-simulation")[0], {"a": 100})

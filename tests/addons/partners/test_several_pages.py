@@ -318,3 +318,19 @@ def test_the_page_in_a_browser(opened: Any, report: Path) -> None:
     link = opened.locator("#combine-documents a").first
     target = report.parent / str(link.get_attribute("href"))
     assert hashlib.sha256(target.read_bytes()).hexdigest() in opened.content()
+
+
+@pytest.mark.parametrize(
+    ("p_values", "said"),
+    [
+        ({"a": 1e-5, "b": 0.01, "c": 0.02}, "a and b: one mean does not fit all releases"),
+        ({"a": 0.9, "b": 1e-5}, "b: one mean does not fit all releases"),
+        ({"a": 0.9, "b": 0.03}, "no difference is found"),
+    ],
+)
+def test_every_class_that_one_mean_does_not_fit_is_named(
+    p_values: dict[str, float], said: str
+) -> None:
+    """All whose p-value, times the number of classes, is below the level; else none."""
+    together: Any = SimpleNamespace(results={}, p_values=p_values, combined=True)
+    assert _found(together, []) == said
